@@ -13,12 +13,9 @@ import (
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
@@ -43,18 +40,15 @@ const (
 // Cluster holds objects, and the controllers of those of some kinds. It is not safe for concurrent
 // use.
 type Cluster struct {
-	kinds []*kind.Kind
-	now   time.Time
-	// objects are those that exist, in the order of their creation. They are replaced, never
-	// changed.
-	objects []*unstructured.Unstructured
+	served
+	store
+	disturbances
+	now time.Time
 	// applied are the templates and manifests that each manager applied last.
 	applied map[application]map[string]any
 	// claimed are the objects whose status was set by someone, so that the cluster leaves it.
 	claimed     map[types.UID]bool
 	reached     map[string]sets.Set[string] // the phases that objects of a kind have had, by its name
-	held        []Selection
-	rejections  []rejection
 	controllers map[reconciled]*controller
 	normalized  *plan.Normalized
 	swaps       *plan.Swaps
@@ -103,17 +97,10 @@ func nameFrom(namespace string, object *unstructured.Unstructured) string {
 	return NameOf(object)
 }
 
-// rejection is what the API server answers to some requests.
-type rejection struct {
-	verbs   []string
-	objects Selection
-	message string
-}
-
 // New returns a cluster without objects, at a time.
 func New(kinds []*kind.Kind, now time.Time) *Cluster {
 	return &Cluster{
-		kinds: kinds, now: now.UTC(), left: math.MaxInt,
+		served: kinds, now: now.UTC(), left: math.MaxInt,
 		applied: make(map[application]map[string]any), claimed: make(map[types.UID]bool), reached: make(map[string]sets.Set[string]),
 		controllers: make(map[reconciled]*controller), normalized: plan.NewNormalized(), swaps: plan.NewSwaps(),
 	}
@@ -128,70 +115,11 @@ func (c *Cluster) Validate(validate func(child map[string]any) field.ErrorList) 
 // Now returns the time in the cluster.
 func (c *Cluster) Now() time.Time { return c.now }
 
-// Objects returns the objects that exist, in the order of their creation. They must not be changed.
-func (c *Cluster) Objects() []*unstructured.Unstructured { return c.objects }
-
 // Take returns what has happened since the last call.
 func (c *Cluster) Take() []Record {
 	log := c.log
 	c.log = nil
 	return log
-}
-
-// KindOf returns the kind of an object; nil if it is of no kind that the cluster runs.
-func (c *Cluster) KindOf(object *unstructured.Unstructured) *kind.Kind {
-	for _, k := range c.kinds {
-		if k.Target == nil && k.GroupVersionKind == object.GroupVersionKind() {
-			return k
-		}
-	}
-	return nil
-}
-
-// behavioursOf returns the kind of an object, and the decorators of its type.
-func (c *Cluster) behavioursOf(object *unstructured.Unstructured) (all []*kind.Kind) {
-	for _, k := range c.kinds {
-		if k.GroupVersionKind == object.GroupVersionKind() {
-			all = append(all, k)
-		}
-	}
-	return all
-}
-
-// IsRun reports whether an object is of a kind that the cluster runs, or one that a decorator is for.
-func (c *Cluster) IsRun(object *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(c.behavioursOf(object), func(k *kind.Kind) bool { return k.Target == nil || plan.Decorates(k, object) })
-}
-
-// kindInAnyVersion is KindOf for an object in any version of its kind.
-func (c *Cluster) kindInAnyVersion(object *unstructured.Unstructured) *kind.Kind {
-	for _, k := range c.kinds {
-		if k.Target == nil && slices.ContainsFunc(k.Versions, func(v *kind.Version) bool { return v.GroupVersionKind == object.GroupVersionKind() }) {
-			return k
-		}
-	}
-	return nil
-}
-
-// ResourceOf returns where a type is served. That of a type that is not one of the kinds' is
-// guessed.
-func (c *Cluster) ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
-	for _, k := range c.kinds {
-		if k.Target == nil && k.GroupVersionKind == gvk {
-			return k.GroupVersionResource()
-		}
-	}
-	plural, _ := meta.UnsafeGuessKindToResource(gvk)
-	return plural
-}
-
-// isNamespaced reports whether objects of a type have a namespace, as far as the kinds of the cluster show.
-func (c *Cluster) isNamespaced(gvk schema.GroupVersionKind) bool {
-	return !slices.ContainsFunc(c.kinds, func(k *kind.Kind) bool {
-		return k.Scope == apiextensionsv1.ClusterScoped && slices.ContainsFunc(k.Versions, func(v *kind.Version) bool { return v.GroupVersionKind == gvk }) ||
-			slices.Contains(k.OwnsOfCluster, gvk) ||
-			slices.ContainsFunc(k.Lookups, func(l kind.LookupFacts) bool { return l.Type == gvk && l.IsClusterScoped })
-	})
 }
 
 // Apply creates an object or updates it, as `kubectl apply` does: an object of a kind is checked,
@@ -256,28 +184,6 @@ func (c *Cluster) End(object *unstructured.Unstructured, succeeded bool) map[str
 	return workloads.End(object, succeeded, c.now)
 }
 
-// Hold has the cluster leave the status of selected objects as it is from now on. It does not change
-// what is there.
-func (c *Cluster) Hold(s Selection) { c.held = append(c.held, s) }
-
-// Release ends Hold for the same selection.
-func (c *Cluster) Release(s Selection) {
-	c.held = slices.DeleteFunc(c.held, func(held Selection) bool { return held == s })
-}
-
-// Reject has the API server reject writes of the controllers to selected objects. The verbs are
-// those of rights: create, patch and delete.
-func (c *Cluster) Reject(verbs []string, s Selection, message string) {
-	c.rejections = append(c.rejections, rejection{verbs, s, message})
-}
-
-// Allow ends what Reject began for the same objects.
-func (c *Cluster) Allow(verbs []string, s Selection) {
-	c.rejections = slices.DeleteFunc(c.rejections, func(r rejection) bool {
-		return r.objects == s && !slices.ContainsFunc(r.verbs, func(verb string) bool { return !slices.Contains(verbs, verb) })
-	})
-}
-
 // Restart is that of the operator, which then remembers nothing and reconciles all objects.
 func (c *Cluster) Restart() {
 	c.controllers, c.normalized, c.swaps = make(map[reconciled]*controller), plan.NewNormalized(), plan.NewSwaps()
@@ -330,25 +236,6 @@ func (c *Cluster) lastWrites() string {
 	}
 	slices.Reverse(texts)
 	return strings.Join(texts, ", ")
-}
-
-// find returns an object; nil if it does not exist.
-func (c *Cluster) find(gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
-	for _, object := range c.objects {
-		if object.GetName() == name && object.GetNamespace() == namespace && object.GroupVersionKind() == gvk {
-			return object
-		}
-	}
-	return nil
-}
-
-func (c *Cluster) byUID(uid types.UID) *unstructured.Unstructured {
-	for _, object := range c.objects {
-		if object.GetUID() == uid {
-			return object
-		}
-	}
-	return nil
 }
 
 // create adds an object that was created from a manifest.
@@ -407,9 +294,7 @@ func (c *Cluster) replace(live, changed *unstructured.Unstructured, by reconcile
 			changed.SetGeneration(live.GetGeneration() + 1)
 		}
 	}
-	at := slices.IndexFunc(c.objects, func(o *unstructured.Unstructured) bool { return o.GetUID() == live.GetUID() })
-	c.objects = slices.Clone(c.objects)
-	c.objects[at] = changed
+	c.put(changed)
 	if changed.GetDeletionTimestamp() != nil && len(changed.GetFinalizers()) == 0 {
 		c.drop(changed)
 	}
@@ -446,7 +331,7 @@ func (c *Cluster) remove(live *unstructured.Unstructured) {
 
 // drop takes an object away, and those that only it owns.
 func (c *Cluster) drop(gone *unstructured.Unstructured) {
-	c.objects = slices.DeleteFunc(slices.Clone(c.objects), func(o *unstructured.Unstructured) bool { return o.GetUID() == gone.GetUID() })
+	c.forget(gone.GetUID())
 	c.normalized.Forget(gone.GetUID())
 	if c.IsRun(gone) && !c.inert {
 		c.log = append(c.log, Record{At: c.now, Object: gone.GetUID(), Gone: gone})
@@ -527,8 +412,7 @@ func mergePatched(object, patch []byte) (*unstructured.Unstructured, error) {
 // They take no time.
 func (c *Cluster) react() (changed bool) {
 	for _, object := range c.objects {
-		isHeld := slices.ContainsFunc(c.held, func(s Selection) bool { return s.matches(c, object) })
-		if c.inert || isHeld || c.claimed[object.GetUID()] || object.GetDeletionTimestamp() != nil {
+		if c.inert || c.holds(c.served, object) || c.claimed[object.GetUID()] || object.GetDeletionTimestamp() != nil {
 			continue
 		}
 		if status := workloads.Status(object, c.now); status != nil {

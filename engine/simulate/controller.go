@@ -125,7 +125,27 @@ type world struct {
 
 // Look returns what a reconcile sees of the cluster. Nothing is behind.
 func (w *world) Look(_ context.Context, owner *unstructured.Unstructured, _ bool) (*plan.View, error) {
-	return w.view(w.budget, w.kind, owner, w.memory), nil
+	v := &plan.View{Budget: w.budget, Memory: w.memory, Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: w.normalized, Live: true}
+	for _, gvk := range w.kind.Owns {
+		v.Types[gvk] = plan.ChildType{Resource: w.ResourceOf(gvk), IsNamespaced: w.isNamespaced(gvk)}
+	}
+	for _, object := range w.objects {
+		if slices.Contains(w.kind.Owns, object.GroupVersionKind()) && plan.BelongsTo(object, owner, w.kind) {
+			v.Children = append(v.Children, plan.Live(w.ResourceOf(object.GroupVersionKind()), object))
+		}
+	}
+	slices.SortStableFunc(v.Children, func(a, b plan.LiveChild) int { return strings.Compare(a.Object.GetName(), b.Object.GetName()) })
+	lookups, err := plan.LookupsOf(w.budget, w.kind, owner)
+	if v.Found = plan.Find(lookups, func(l kind.Lookup) ([]*unstructured.Unstructured, error) { return w.lookUp(l, owner), nil }); err != nil {
+		v.Found = &plan.Found{Err: err}
+	}
+	v.Strays = func(set, namespace string, template map[string]string) []*unstructured.Unstructured {
+		return w.strays(w.kind.Sets[set], namespace, template)
+	}
+	if w.kind.Injects() {
+		v.Uptake, v.InjectionErr = w.uptake(owner)
+	}
+	return v, nil
 }
 
 // SetFinalizers writes the finalizers of an object. To render an object that is being deleted writes none: it would be gone.
@@ -164,42 +184,17 @@ func (w *world) rewrite(object, changed *unstructured.Unstructured) *unstructure
 }
 
 // reach notes the phases that an object has, or has passed.
-func (c *Cluster) reach(p *plan.Plan) {
+func (w *world) reach(p *plan.Plan) {
 	reached := sets.New(p.Phase)
 	for _, t := range p.Transitions {
 		reached.Insert(t.From, t.To)
 	}
-	c.reached[p.Kind.Name()] = reached.Union(c.reached[p.Kind.Name()])
+	w.reached[w.kind.Name()] = reached.Union(w.reached[w.kind.Name()])
 }
 
 // statusErrors returns the errors that are about the status.
 func statusErrors(errs field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(slices.Clone(errs), func(err *field.Error) bool { return !strings.HasPrefix(err.Field, "status") })
-}
-
-// view returns what a reconcile sees of the cluster.
-func (c *Cluster) view(b *kind.Budget, k *kind.Kind, owner *unstructured.Unstructured, memory *plan.Memory) *plan.View {
-	v := &plan.View{Budget: b, Memory: memory, Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: c.normalized, Live: true}
-	for _, gvk := range k.Owns {
-		v.Types[gvk] = plan.ChildType{Resource: c.ResourceOf(gvk), IsNamespaced: c.isNamespaced(gvk)}
-	}
-	for _, object := range c.objects {
-		if slices.Contains(k.Owns, object.GroupVersionKind()) && plan.BelongsTo(object, owner, k) {
-			v.Children = append(v.Children, plan.Live(c.ResourceOf(object.GroupVersionKind()), object))
-		}
-	}
-	slices.SortStableFunc(v.Children, func(a, b plan.LiveChild) int { return strings.Compare(a.Object.GetName(), b.Object.GetName()) })
-	lookups, err := plan.LookupsOf(b, k, owner)
-	if v.Found = plan.Find(lookups, func(l kind.Lookup) ([]*unstructured.Unstructured, error) { return c.lookUp(l, owner), nil }); err != nil {
-		v.Found = &plan.Found{Err: err}
-	}
-	v.Strays = func(set, namespace string, template map[string]string) []*unstructured.Unstructured {
-		return c.strays(k.Sets[set], namespace, template)
-	}
-	if k.Injects() {
-		v.Uptake, v.InjectionErr = c.uptake(b, k, owner)
-	}
-	return v
 }
 
 // lookUp returns the objects that a lookup finds for an object.
@@ -211,12 +206,12 @@ func (c *Cluster) lookUp(l kind.Lookup, owner *unstructured.Unstructured) []*uns
 }
 
 // strays returns the unmanaged objects in a namespace that have the labels of a set's template.
-func (c *Cluster) strays(set kind.SetFacts, namespace string, template map[string]string) []*unstructured.Unstructured {
+func (w *world) strays(set kind.SetFacts, namespace string, template map[string]string) []*unstructured.Unstructured {
 	unmanaged, err := labels.Parse(plan.StraySelector(set.StrayLabels))
 	if err != nil || len(set.StrayLabels) == 0 {
 		return nil
 	}
-	return plan.WithLabels(slices.DeleteFunc(slices.Clone(c.objects), func(o *unstructured.Unstructured) bool {
+	return plan.WithLabels(slices.DeleteFunc(slices.Clone(w.objects), func(o *unstructured.Unstructured) bool {
 		return o.GroupVersionKind() != set.Type || o.GetNamespace() != namespace || !unmanaged.Matches(labels.Set(o.GetLabels()))
 	}), template)
 }
@@ -236,7 +231,7 @@ func (w *world) CarryOut(_ context.Context, owner *unstructured.Unstructured, to
 			if rejected[s.Child] {
 				continue
 			}
-			if err := w.step(w.kind, owner, s, done); err != nil {
+			if err := w.step(owner, s, done); err != nil {
 				rejected[s.Child] = true
 				done.Rejected = errors.Join(done.Rejected, todo.OfChild(s.Child, err))
 			}
@@ -263,59 +258,57 @@ func forbidden(message string) error {
 var verbs = map[plan.Verb]string{plan.Create: "create", plan.Apply: "patch", plan.Adopt: "patch", plan.Delete: "delete"}
 
 // step carries out one step. An error is an answer of the API server, or a rule of the engine.
-func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.Step, done *plan.Changes) error {
-	for _, r := range c.rejections {
-		if slices.Contains(r.verbs, verbs[s.Verb]) && r.objects.matches(c, s.Object()) {
-			return forbidden(r.message)
-		}
+func (w *world) step(owner *unstructured.Unstructured, s plan.Step, done *plan.Changes) error {
+	if err := w.rejects(w.served, verbs[s.Verb], s.Object()); err != nil {
+		return err
 	}
 	switch s.Verb {
 	case plan.Create:
-		if other := c.find(s.Wanted.GroupVersionKind(), s.Wanted.GetNamespace(), s.Name); other != nil {
-			return c.meet(k, owner, s, other, done)
+		if other := w.find(s.Wanted.GroupVersionKind(), s.Wanted.GetNamespace(), s.Name); other != nil {
+			return w.meet(owner, s, other, done)
 		}
-		if err := c.mayRepeat(owner, s); err != nil {
+		if err := w.mayRepeat(owner, s); err != nil {
 			return err
 		}
-		admitted, err := c.admitted(s)
+		admitted, err := w.admitted(s)
 		if err != nil {
 			return err
 		}
-		if err := c.create(admitted, plan.FieldManager(k), s.Wanted.Object); err != nil {
+		if err := w.create(admitted, plan.FieldManager(w.kind), s.Wanted.Object); err != nil {
 			return err
 		}
-		done.Stored = append(done.Stored, plan.Live(s.Resource, c.objects[len(c.objects)-1]))
+		done.Stored = append(done.Stored, plan.Live(s.Resource, w.objects[len(w.objects)-1]))
 	case plan.Delete:
 		done.Deleted[s.Live.GetUID()] = true
-		c.remove(c.byUID(s.Live.GetUID()))
+		w.remove(w.byUID(s.Live.GetUID()))
 		if s.Stray {
 			done.Strays = append(done.Strays, s)
 		}
 	case plan.Apply, plan.Adopt:
-		stored, err := c.rewritten(k, s)
+		stored, err := w.rewritten(s)
 		if err != nil {
 			return err
 		}
-		live := c.byUID(s.Live.GetUID())
-		c.replace(live, stored, reconciled{})
-		stored = c.byUID(s.Live.GetUID())
+		live := w.byUID(s.Live.GetUID())
+		w.replace(live, stored, reconciled{})
+		stored = w.byUID(s.Live.GetUID())
 		if s.Verb == plan.Apply {
-			c.applied[application{stored.GetUID(), plan.FieldManager(k)}] = s.Wanted.Object
-			c.normalized.Remember(stored, s.Wanted, c.now)
+			w.applied[application{stored.GetUID(), plan.FieldManager(w.kind)}] = s.Wanted.Object
+			w.normalized.Remember(stored, s.Wanted, w.now)
 		}
 		done.Stored = append(done.Stored, plan.Live(s.Resource, stored))
 	}
-	c.log = append(c.log, Record{At: c.now, Object: owner.GetUID(), Step: &s, namespace: owner.GetNamespace()})
+	w.log = append(w.log, Record{At: w.now, Object: owner.GetUID(), Step: &s, namespace: owner.GetNamespace()})
 	return nil
 }
 
 // mayRepeat returns why a child that leads back to its own type is not created, as in the engine.
-func (c *Cluster) mayRepeat(owner *unstructured.Unstructured, s plan.Step) error {
+func (w *world) mayRepeat(owner *unstructured.Unstructured, s plan.Step) error {
 	child := s.Wanted.GroupVersionKind().GroupKind()
-	if !plan.LeadsBack(c.kinds, child) {
+	if !plan.LeadsBack(w.served, child) {
 		return nil
 	}
-	line, err := plan.Trace(owner, c.kinds, func(p plan.Parent) (*unstructured.Unstructured, error) { return c.byUID(p.UID), nil })
+	line, err := plan.Trace(owner, w.served, func(p plan.Parent) (*unstructured.Unstructured, error) { return w.byUID(p.UID), nil })
 	if err != nil || !line.Repeats(child) {
 		return err
 	}
@@ -324,13 +317,13 @@ func (c *Cluster) mayRepeat(owner *unstructured.Unstructured, s plan.Step) error
 
 // admitted returns the object that a step creates or applies as the API server takes it: one of a
 // kind is checked, and gets its defaults when it is created. An error is a rejection.
-func (c *Cluster) admitted(s plan.Step) (*unstructured.Unstructured, error) {
+func (w *world) admitted(s plan.Step) (*unstructured.Unstructured, error) {
 	var errs field.ErrorList
 	wanted := s.Wanted
-	if c.validate != nil {
-		errs = c.validate(wanted.Object)
+	if w.validate != nil {
+		errs = w.validate(wanted.Object)
 	}
-	if k := c.KindOf(wanted); k != nil && !c.inert && len(errs) == 0 {
+	if k := w.KindOf(wanted); k != nil && !w.inert && len(errs) == 0 {
 		checked := k.Check(k.NewBudget(), wanted.Object)
 		errs = checked.Errors
 		if s.Verb == plan.Create {
@@ -344,8 +337,8 @@ func (c *Cluster) admitted(s plan.Step) (*unstructured.Unstructured, error) {
 }
 
 // meet deals with an object that has the name of a child to create.
-func (c *Cluster) meet(k *kind.Kind, owner *unstructured.Unstructured, s plan.Step, other *unstructured.Unstructured, done *plan.Changes) error {
-	met, rejection := plan.Meet(k, owner, s, other)
+func (w *world) meet(owner *unstructured.Unstructured, s plan.Step, other *unstructured.Unstructured, done *plan.Changes) error {
+	met, rejection := plan.Meet(w.kind, owner, s, other)
 	switch met {
 	case plan.Replace, plan.Await, plan.Accept, plan.Readopt: // nothing is hidden from a reconcile, so that it would have been found
 		done.Waiting = true
@@ -359,13 +352,13 @@ func (c *Cluster) meet(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 
 // rewritten returns an object after a step: with the labels, the annotations and the reference by
 // which it is found and, if the template was applied, with all its fields.
-func (c *Cluster) rewritten(k *kind.Kind, s plan.Step) (*unstructured.Unstructured, error) {
-	live := c.byUID(s.Live.GetUID())
+func (w *world) rewritten(s plan.Step) (*unstructured.Unstructured, error) {
+	live := w.byUID(s.Live.GetUID())
 	if s.Verb == plan.Apply {
-		if _, err := c.admitted(s); err != nil {
+		if _, err := w.admitted(s); err != nil {
 			return nil, err
 		}
-		return c.merged(live, plan.FieldManager(k), s.Wanted)
+		return w.merged(live, plan.FieldManager(w.kind), s.Wanted)
 	}
 	adopted := live.DeepCopy()
 	take := func(has, wanted map[string]string, names []string) map[string]string {

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
@@ -35,7 +34,7 @@ func (c *Cluster) inject(pod *unstructured.Unstructured) (*unstructured.Unstruct
 	if err != nil || len(candidates) == 0 {
 		return pod, err
 	}
-	result, err := inject.NewInjector("", c.kinds).Inject(context.Background(), inject.Target{Text: text, Namespace: pod.GetNamespace()}, candidates)
+	result, err := inject.NewInjector("", c.served).Inject(context.Background(), inject.Target{Text: text, Namespace: pod.GetNamespace()}, candidates)
 	if err != nil {
 		return nil, err
 	}
@@ -45,17 +44,17 @@ func (c *Cluster) inject(pod *unstructured.Unstructured) (*unstructured.Unstruct
 
 // uptake counts what the Pods have of an object. why reports that the kind cannot evaluate which Pods
 // it selects.
-func (c *Cluster) uptake(b *kind.Budget, k *kind.Kind, owner *unstructured.Unstructured) (u plan.Uptake, why error) {
+func (w *world) uptake(owner *unstructured.Unstructured) (u plan.Uptake, why error) {
 	var selector labels.Selector
-	if checked := k.Check(b, owner.Object).Stored(); len(checked.Errors) == 0 {
-		injection, err := inject.Of(b, k, checked.Object)
+	if checked := w.kind.Check(w.budget, owner.Object).Stored(); len(checked.Errors) == 0 {
+		injection, err := inject.Of(w.budget, w.kind, checked.Object)
 		if err != nil {
 			return plan.Uptake{}, err
 		}
 		selector = injection.Selector()
 	}
 	var pods []*inject.Pod
-	for _, object := range c.objects {
+	for _, object := range w.objects {
 		phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
 		ended := phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed)
 		if object.GroupVersionKind() == podKind && object.GetNamespace() == owner.GetNamespace() && !ended {
@@ -64,6 +63,6 @@ func (c *Cluster) uptake(b *kind.Budget, k *kind.Kind, owner *unstructured.Unstr
 			})
 		}
 	}
-	u.Current, u.Outdated, u.Missing = inject.OfferOf(k, owner, selector).Count(pods)
+	u.Current, u.Outdated, u.Missing = inject.OfferOf(w.kind, owner, selector).Count(pods)
 	return u, nil
 }

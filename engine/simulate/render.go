@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -99,7 +100,11 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 			Verb: string(record.Step.Verb), Child: record.Step.Child, APIVersion: written.GetAPIVersion(), Kind: written.GetKind(), Name: written.GetName(),
 		})
 	}
-	for _, child := range c.view(k.NewBudget(), k, object, plan.NewMemory(object)).Children {
+	left, err := (&world{c, k, k.NewBudget(), plan.NewMemory(object)}).Look(context.Background(), object, true)
+	if err != nil {
+		return nil, err
+	}
+	for _, child := range left.Children {
 		if child.Object.GetDeletionTimestamp() == nil {
 			r.Children = append(r.Children, child.Object.Object)
 		}

@@ -22,16 +22,16 @@ func (s Selection) String() string {
 	return s.Type + "/" + s.Name
 }
 
-func (s Selection) matches(c *Cluster, object *unstructured.Unstructured) bool {
+func (s Selection) matches(types served, object *unstructured.Unstructured) bool {
 	isNamed := s.Name == "" || s.Name == object.GetName() || s.Name == object.GetNamespace()+"/"+object.GetName()
-	return isNamed && s.isType(c, object.GroupVersionKind())
+	return isNamed && s.isType(types, object.GroupVersionKind())
 }
 
 // isType reports whether the type of a selection is the name of a type.
-func (s Selection) isType(c *Cluster, gvk schema.GroupVersionKind) bool {
-	resource := c.ResourceOf(gvk)
+func (s Selection) isType(types served, gvk schema.GroupVersionKind) bool {
+	resource := types.ResourceOf(gvk)
 	names := []string{gvk.Kind, resource.Resource, resource.GroupResource().String()}
-	for _, k := range c.kinds {
+	for _, k := range types {
 		if k.GroupVersionKind == gvk {
 			names = append(append(names, k.Names.Singular), k.Names.ShortNames...)
 		}
@@ -42,19 +42,19 @@ func (s Selection) isType(c *Cluster, gvk schema.GroupVersionKind) bool {
 // Known reports whether a type is one of the kinds, one of their children or reads, or of an object that
 // exists.
 func (c *Cluster) Known(s Selection) bool {
-	for _, k := range c.kinds {
-		if s.isType(c, k.GroupVersionKind) || slices.ContainsFunc(k.Owns, func(gvk schema.GroupVersionKind) bool { return s.isType(c, gvk) }) ||
-			slices.ContainsFunc(k.Lookups, func(l kind.LookupFacts) bool { return s.isType(c, l.Type) }) {
+	for _, k := range c.served {
+		if s.isType(c.served, k.GroupVersionKind) || slices.ContainsFunc(k.Owns, func(gvk schema.GroupVersionKind) bool { return s.isType(c.served, gvk) }) ||
+			slices.ContainsFunc(k.Lookups, func(l kind.LookupFacts) bool { return s.isType(c.served, l.Type) }) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(c.objects, func(o *unstructured.Unstructured) bool { return s.isType(c, o.GroupVersionKind()) })
+	return slices.ContainsFunc(c.objects, func(o *unstructured.Unstructured) bool { return s.isType(c.served, o.GroupVersionKind()) })
 }
 
 // Select returns the objects that are selected.
 func (c *Cluster) Select(s Selection) (found []*unstructured.Unstructured) {
 	for _, object := range c.objects {
-		if s.matches(c, object) {
+		if s.matches(c.served, object) {
 			found = append(found, object)
 		}
 	}

@@ -160,14 +160,14 @@ var own = []*Function{
 	{Name: "struct.MinFields", params: 2, isValidator: true, call: onStruct(func(have, limit int) bool { return have >= limit })},
 
 	{Name: "encoding/json.Marshal", params: 1, call: func(r *run, _ Expr, args []any) (any, *Problem) {
-		b, problem := r.json(nil, args[0])
+		b, problem := inJSON.append(r, nil, args[0])
 		return string(b), problem
 	}},
 	{Name: "encoding/json.MarshalStream", params: 1, call: onList(0, func(r *run, _ Expr, elements []any, _ []any) (any, *Problem) {
 		var b []byte
 		for _, element := range elements {
 			var problem *Problem
-			if b, problem = r.json(b, element); problem != nil {
+			if b, problem = inJSON.append(r, b, element); problem != nil {
 				return nil, problem
 			}
 			b = append(b, '\n')
@@ -320,7 +320,7 @@ func (r *run) len(x Expr, value any) (any, *Problem) {
 			n, problem := r.length(v)
 			return int64(n), problem
 		}
-		names, problem := r.fields(v)
+		names, problem := v.fields(r)
 		return int64(len(names)), problem
 	}
 	return nil, wrong(x, "invalid argument type %s to len", kindOf(value))
@@ -431,7 +431,7 @@ func sequence(r *run, x Expr, args []any) (any, *Problem) {
 			r.spend(1)
 			d, _ := toDecimal(next)
 			result = append(result, integral(&d.Decimal))
-			sum, problem := r.calculate(&Binary{at: at{x.Pos()}, Op: token.ADD}, next, step)
+			sum, problem := (&Binary{at: at{x.Pos()}, Op: token.ADD}).calculate(next, step)
 			if problem != nil {
 				return nil, problem
 			}
@@ -458,12 +458,12 @@ func (s *sorter) Less(i, j int) bool {
 		return false
 	}
 	pair := &node{conjs: append(slices.Clip(order.conjs), conj{value: map[string]any{"x": s.elements[i], "y": s.elements[j]}})}
-	field := s.r.arc(pair, "less")
+	field := pair.arc(s.r, "less")
 	if field == nil {
 		s.problem = wrong(s.x, "the comparer has no field less")
 		return false
 	}
-	less, problem := s.r.value(field)
+	less, problem := field.value(s.r)
 	holds, isBool := less.(bool)
 	if problem == nil && !isBool {
 		problem = wrong(s.x, "less must be true or false")
@@ -483,7 +483,7 @@ func sorted(by func(sort.Interface)) func(*run, Expr, []any) (any, *Problem) {
 	})
 }
 
-// notation appends scalars of which JSON and CUE have other forms.
+// notation is JSON, or CUE, which has other forms of some scalars.
 type notation struct {
 	bytes, number func(b []byte, value any) []byte
 }
@@ -507,11 +507,8 @@ var (
 	}
 )
 
-// json appends a value as JSON, with the fields in their order.
-func (r *run) json(b []byte, value any) ([]byte, *Problem) { return r.write(b, value, inJSON) }
-
-// write appends a value as JSON, but for scalars.
-func (r *run) write(b []byte, value any, in notation) ([]byte, *Problem) {
+// append appends a value, with the fields in their order.
+func (in notation) append(r *run, b []byte, value any) ([]byte, *Problem) {
 	r.step()
 	value, problem := r.valueOf(value)
 	if problem != nil {
@@ -528,7 +525,7 @@ func (r *run) write(b []byte, value any, in notation) ([]byte, *Problem) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, problem = r.write(b, element, in); problem != nil {
+			if b, problem = in.append(r, b, element); problem != nil {
 				return nil, problem
 			}
 		}
@@ -536,7 +533,7 @@ func (r *run) write(b []byte, value any, in notation) ([]byte, *Problem) {
 	case Struct:
 		names, problem := r.names(value)
 		if n, ok := value.(*node); ok {
-			problem = worse(problem, r.missing(n))
+			problem = worse(problem, n.missing(r))
 		}
 		if problem != nil {
 			return nil, problem
@@ -547,7 +544,7 @@ func (r *run) write(b []byte, value any, in notation) ([]byte, *Problem) {
 				b = append(b, ',')
 			}
 			b = append(appendText(b, shown(name)), ':')
-			if b, problem = r.write(b, r.fieldIn(value, name), in); problem != nil {
+			if b, problem = in.append(r, b, r.fieldIn(value, name)); problem != nil {
 				return nil, problem
 			}
 		}
@@ -577,7 +574,7 @@ const yamlSteps = 20
 
 // yaml returns a value as YAML, as CUE's own encoder writes it.
 func (r *run) yaml(x Expr, value any) (any, *Problem) {
-	text, problem := r.write(nil, value, inCUE)
+	text, problem := inCUE.append(r, nil, value)
 	if problem != nil {
 		return nil, problem
 	}

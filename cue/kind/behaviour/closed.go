@@ -111,7 +111,7 @@ func (g *group) isAgain(target *node) bool {
 type closings struct{ closed, open []*group }
 
 // addGroup adds a group, and those of which it is a part, to the closings of a node, to which it adds a struct.
-func (r *run) addGroup(n *node, g *group, isOpen bool) {
+func (n *node) addGroup(r *run, g *group, isOpen bool) {
 	if g == nil {
 		return
 	}
@@ -131,14 +131,14 @@ func (r *run) addGroup(n *node, g *group, isOpen bool) {
 	}
 }
 
-// rejects returns a closed group of a node that does not admit a field, which is unified from some expressions; nil if all do.
-func (r *run) rejects(n *node, field []conj) *group {
-	if n.closings == nil {
+// rejects returns a closed group that does not admit a field, which is unified from some expressions; nil if all do.
+func (c *closings) rejects(r *run, field []conj) *group {
+	if c == nil {
 		return nil
 	}
-	r.spend(len(n.closings.closed) * len(field) / partsPerStep)
-	for _, g := range n.closings.closed {
-		if !slices.Contains(n.closings.open, g) && !slices.ContainsFunc(field, func(c conj) bool { return n.closings.admit(g, c.group) }) {
+	r.spend(len(c.closed) * len(field) / partsPerStep)
+	for _, g := range c.closed {
+		if !slices.Contains(c.open, g) && !slices.ContainsFunc(field, func(part conj) bool { return c.admit(g, part.group) }) {
 			return g
 		}
 	}

@@ -7,6 +7,9 @@
 // result is a Program, which never changes. Run gives it an object and what is observed, and returns a Value; the parts of it are
 // computed when they are asked for.
 //
+// Three types share the work. An expression computes its own value (eval), or unifies a node with itself (addTo). A node (node.go) collects
+// what it is unified from, and finds its fields or elements. A run is what both are given: the budget, the object, what is known already.
+//
 // What is computed is a node: everything that is unified to one field, as pairs of an expression and the scope (env) in which its names
 // are meant. Take this behaviour, for an object with spec.n: 3:
 //
@@ -28,7 +31,7 @@
 // object.spec.n does not exist; whether large is a field is not known, which is not the same as that it is none. The kind decides
 // what to do then: a child stays, a status keeps the field.
 //
-// A disjunction multiplies what it is unified with. A node keeps it open, and branches (node.go) tries the alternatives of all its
+// A disjunction multiplies what it is unified with. A node keeps it open, and a product (alternatives.go) tries the alternatives of all its
 // disjunctions until one is left, or one default. A definition is closed: closings (closed.go) note which literals allow which fields.
 //
 // # What it promises

@@ -30,18 +30,18 @@ func (r *run) resolve(x Expr, e *env) (any, *Problem) {
 	switch x := x.(type) {
 	case *Reference:
 		n := e.at(x.Up).node
-		if field := r.arc(n, x.Name); field != nil {
+		if field := n.arc(r, x.Name); field != nil {
 			return field, nil
 		}
-		return nil, r.absent(n, x.Name, x, x.Text)
+		return nil, n.absent(x.Name, x, x.Text)
 	case *LetReference:
-		return r.let(x, e.at(x.Up))
+		return x.resolve(r, e.at(x.Up))
 	case *PackageReference:
 		top := r.top(x.Package)
-		if field := r.arc(top, x.Name); field != nil {
+		if field := top.arc(r, x.Name); field != nil {
 			return field, nil
 		}
-		return nil, r.absent(top, x.Name, x, x.Text)
+		return nil, top.absent(x.Name, x, x.Text)
 	case *Variable:
 		e = e.at(x.Up)
 		if x.IsKey {
@@ -57,7 +57,7 @@ func (r *run) resolve(x Expr, e *env) (any, *Problem) {
 		}
 		return r.selected(base, x.Name, x, x.Text)
 	case *Index:
-		return r.index(x, e)
+		return x.resolve(r, e)
 	}
 	return r.eval(x, e)
 }
@@ -68,9 +68,9 @@ type letIn struct {
 	in  *env
 }
 
-// let returns the node of a let clause. Each literal has its own, though those of a comprehension are
+// resolve returns the node of a let clause. Each literal has its own, though those of a comprehension are
 // unified to one struct.
-func (r *run) let(x *LetReference, in *env) (any, *Problem) {
+func (x *LetReference) resolve(r *run, in *env) (any, *Problem) {
 	key := letIn{x.Let, in}
 	if known := r.lets[key]; known != nil {
 		return known, nil
@@ -104,11 +104,9 @@ func (r *run) top(p *Package) *node {
 	return n
 }
 
-func (r *run) absent(n *node, name string, x Expr, text string) *Problem {
-	if n != nil {
-		if problem := n.problemOf(name); problem != nil {
-			return problem
-		}
+func (n *node) absent(name string, x Expr, text string) *Problem {
+	if problem := n.problemOf(name); problem != nil {
+		return problem
 	}
 	return incomplete(x, text, "%s does not exist", source(text))
 }
@@ -123,7 +121,7 @@ func (r *run) base(x Expr, e *env, text string) (any, *Problem) {
 	if !ok {
 		return value, nil
 	}
-	value, problem = r.target(n)
+	value, problem = n.target(r)
 	if problem != nil {
 		return nil, problem
 	}
@@ -171,16 +169,16 @@ func (r *run) selected(base any, name string, x Expr, text string) (any, *Proble
 		return nil, incomplete(x, text, "%s does not exist", source(text))
 	case *node:
 		if len(b.lists) == 0 {
-			if field := r.arc(b, name); field != nil {
+			if field := b.arc(r, name); field != nil {
 				return field, nil
 			}
-			return nil, r.absent(b, name, x, text)
+			return nil, b.absent(name, x, text)
 		}
 	}
 	return nil, wrong(x, "invalid operand in %s: found %s, want a struct", source(text), kindOf(scalarOf(base)))
 }
 
-func (r *run) index(x *Index, e *env) (any, *Problem) {
+func (x *Index) resolve(r *run, e *env) (any, *Problem) {
 	base, problem := r.base(x.X, e, x.Text)
 	if problem != nil {
 		return nil, problem
@@ -227,42 +225,42 @@ func (r *run) eval(x Expr, e *env) (any, *Problem) {
 		}
 		return r.valueOf(value)
 	case *Interpolation:
-		return r.interpolate(x, e)
+		return x.eval(r, e)
 	case *Binary:
 		if x.Op != token.AND {
-			return r.operate(x, e)
+			return x.eval(r, e)
 		}
 	case *Unary:
 		if !isBound(x.Op) {
-			return r.unary(x, e)
+			return x.eval(r, e)
 		}
 		return nil, incomplete(x, "", "non-concrete value %s", source(x.Text))
 	case *Slice:
-		return r.slice(x, e)
+		return x.eval(r, e)
 	case *Call:
 		if x.isValidator() {
 			return nil, wrong(x, "non-concrete value %s", x.Function.Name)
 		}
 		if !x.Function.isNode {
-			return r.call(x, e)
+			return x.eval(r, e)
 		}
 	case *ListLit:
 		if x.constant != nil {
 			return x.constant, nil
 		}
 	}
-	return r.value(&node{conjs: []conj{{x: x, env: e}}})
+	return (&node{conjs: []conj{{x: x, env: e}}}).value(r)
 }
 
 // valueOf computes what a reference refers to.
 func (r *run) valueOf(value any) (any, *Problem) {
 	if n, ok := value.(*node); ok {
-		return r.value(n)
+		return n.value(r)
 	}
 	return scalarOf(value), nil
 }
 
-func (r *run) interpolate(x *Interpolation, e *env) (any, *Problem) {
+func (x *Interpolation) eval(r *run, e *env) (any, *Problem) {
 	var b []byte
 	var worst *Problem
 	for _, part := range x.Parts {
@@ -304,7 +302,7 @@ func isBound(op token.Token) bool {
 	return false
 }
 
-func (r *run) unary(x *Unary, e *env) (any, *Problem) {
+func (x *Unary) eval(r *run, e *env) (any, *Problem) {
 	value, problem := r.eval(x.X, e)
 	if problem != nil {
 		return nil, problem
@@ -326,14 +324,14 @@ func isBottom(x Expr) bool {
 	return ok
 }
 
-// operate computes a binary operation except &.
-func (r *run) operate(x *Binary, e *env) (any, *Problem) {
+// eval computes a binary operation except &.
+func (x *Binary) eval(r *run, e *env) (any, *Problem) {
 	if x.Op == token.EQL || x.Op == token.NEQ {
 		if isBottom(x.X) {
-			return r.exists(x.Y, e, x.Op)
+			return x.exists(r, x.Y, e)
 		}
 		if isBottom(x.Y) {
-			return r.exists(x.X, e, x.Op)
+			return x.exists(r, x.X, e)
 		}
 	}
 	left, problem := r.eval(x.X, e)
@@ -374,12 +372,12 @@ func (r *run) operate(x *Binary, e *env) (any, *Problem) {
 			return re.MatchString(text) == (x.Op == token.MAT), nil
 		}
 	default:
-		return r.arithmetic(x, left, right)
+		return x.arithmetic(r, left, right)
 	}
-	return nil, r.invalidOperands(x, left, right)
+	return nil, x.invalidOperands(left, right)
 }
 
-func (r *run) invalidOperands(x *Binary, left, right any) *Problem {
+func (x *Binary) invalidOperands(left, right any) *Problem {
 	return wrong(x, "invalid operands %s and %s to '%s' (type %s and %s) in %s", textOf(left), textOf(right), x.Op, kindOf(left), kindOf(right), source(x.Text))
 }
 
@@ -411,27 +409,27 @@ func compare(left, right any) (order int, ok bool) {
 	return 0, false
 }
 
-// exists reports whether an expression is not an error, for !=, or is one, for ==.
-func (r *run) exists(x Expr, e *env, op token.Token) (any, *Problem) {
-	value, problem := r.resolve(x, e)
+// exists reports whether an operand is not an error, for !=, or is one, for ==.
+func (x *Binary) exists(r *run, operand Expr, e *env) (any, *Problem) {
+	value, problem := r.resolve(operand, e)
 	if problem != nil && problem.isOpen { // of an expression that is no reference
-		value, problem = &node{conjs: []conj{{x: x, env: e}}}, nil
+		value, problem = &node{conjs: []conj{{x: operand, env: e}}}, nil
 	}
 	if n, ok := value.(*node); ok && problem == nil {
-		if value, problem = r.value(n); problem != nil && problem.isOpen && r.mayBeStruct(n) {
+		if value, problem = n.value(r); problem != nil && problem.isOpen && n.mayBeStruct(r) {
 			problem = nil
 		}
 	}
 	if n, ok := value.(*node); ok && problem == nil {
-		problem = worse(r.partial(n), r.broken(n))
+		problem = worse(n.partial(r), n.broken(r))
 	}
-	return (problem == nil) == (op == token.NEQ), nil
+	return (problem == nil) == (x.Op == token.NEQ), nil
 }
 
 // mayBeStruct reports whether a node that has no value so far exists for a comparison with _|_: it does if it may become a
 // struct or a list, or one of several alternatives. Other types do not.
-func (r *run) mayBeStruct(n *node) bool {
-	target, problem := r.target(n)
+func (n *node) mayBeStruct(r *run) bool {
+	target, problem := n.target(r)
 	if problem != nil {
 		return problem.isOpen
 	}
@@ -517,7 +515,7 @@ func (r *run) names(s any) ([]string, *Problem) {
 		}
 		return names, nil
 	}
-	return r.fields(s.(*node))
+	return s.(*node).fields(r)
 }
 
 func (r *run) fieldIn(s any, name string) any {
@@ -525,7 +523,7 @@ func (r *run) fieldIn(s any, name string) any {
 		value, _ := fieldOf(data, name)
 		return value
 	}
-	return r.field(s.(*node), name)
+	return s.(*node).field(r, name)
 }
 
 // regexp compiles a pattern, once for a run: it may be of an object. Matching takes time in proportion to the text.
@@ -545,10 +543,10 @@ func (r *run) regexp(pattern string, x Expr) (*regexp.Regexp, *Problem) {
 	return re, nil
 }
 
-func (r *run) arithmetic(x *Binary, left, right any) (any, *Problem) {
+func (x *Binary) arithmetic(r *run, left, right any) (any, *Problem) {
 	a, b := kindOf(left), kindOf(right)
 	if a&Number != 0 && b&Number != 0 {
-		return r.calculate(x, left, right)
+		return x.calculate(left, right)
 	}
 	switch {
 	case x.Op == token.ADD && a == String && b == String:
@@ -566,7 +564,7 @@ func (r *run) arithmetic(x *Binary, left, right any) (any, *Problem) {
 	case x.Op == token.MUL && (a == List && b == Int || a == Int && b == List):
 		return nil, wrong(x, "a list cannot be multiplied: use list.Repeat")
 	}
-	return nil, r.invalidOperands(x, left, right)
+	return nil, x.invalidOperands(left, right)
 }
 
 func (r *run) repeat(x Expr, value, count any) (any, *Problem) {
@@ -583,7 +581,7 @@ func (r *run) repeat(x Expr, value, count any) (any, *Problem) {
 }
 
 // calculate computes with numbers.
-func (r *run) calculate(x *Binary, left, right any) (any, *Problem) {
+func (x *Binary) calculate(left, right any) (any, *Problem) {
 	a, ok1 := left.(int64)
 	b, ok2 := right.(int64)
 	if ok1 && ok2 && within32(a) && within32(b) {
@@ -612,7 +610,7 @@ func (r *run) calculate(x *Binary, left, right any) (any, *Problem) {
 		condition, err = arithmetic.Quo(&result.Decimal, &p.Decimal, &q.Decimal)
 		result.trim()
 	default:
-		return nil, r.invalidOperands(x, left, right)
+		return nil, x.invalidOperands(left, right)
 	}
 	if condition.DivisionByZero() {
 		return nil, wrong(x, "division by zero in %s", source(x.Text))
@@ -654,7 +652,7 @@ func fromBig(n *big.Int) any {
 	return parseDecimal(n.String())
 }
 
-func (r *run) slice(x *Slice, e *env) (any, *Problem) {
+func (x *Slice) eval(r *run, e *env) (any, *Problem) {
 	base, problem := r.eval(x.X, e)
 	if problem != nil {
 		return nil, problem
@@ -713,8 +711,8 @@ func within(t *Type) func(*run, any) *Problem {
 	}
 }
 
-// addBound unifies a node with a bound like >=5.
-func (r *run) addBound(n *node, x *Unary, limit any) {
+// addTo unifies a node with a bound like >=5.
+func (x *Unary) addTo(n *node, limit any) {
 	kind := kindOf(limit)
 	switch {
 	case x.Op == token.NEQ || x.Op == token.EQL:
@@ -778,7 +776,7 @@ func (r *run) length(list any) (int, *Problem) {
 		return len(data), nil
 	}
 	n := list.(*node)
-	if problem := r.enumerate(n); problem != nil {
+	if problem := n.enumerate(r); problem != nil {
 		return 0, problem
 	}
 	return n.length, nil
@@ -803,7 +801,7 @@ func (r *run) element(list any, i int) any {
 }
 
 // enumerate finds the elements of a list.
-func (r *run) enumerate(n *node) *Problem {
+func (n *node) enumerate(r *run) *Problem {
 	if n.enumerated {
 		return n.problem
 	}

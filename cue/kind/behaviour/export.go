@@ -12,11 +12,11 @@ func (r *run) export(value any) (any, *Problem) {
 	r.step()
 	if n, ok := value.(*node); ok {
 		var problem *Problem
-		if value, problem = r.value(n); problem != nil {
+		if value, problem = n.value(r); problem != nil {
 			return nil, problem
 		}
 		if n, ok := value.(*node); ok {
-			return r.exportNode(n)
+			return n.export(r)
 		}
 	}
 	switch v := value.(type) {
@@ -52,7 +52,7 @@ func (r *run) export(value any) (any, *Problem) {
 	return value, nil
 }
 
-func (r *run) exportNode(n *node) (any, *Problem) {
+func (n *node) export(r *run) (any, *Problem) {
 	r.enter()
 	defer r.leave()
 	var worst *Problem
@@ -72,11 +72,11 @@ func (r *run) exportNode(n *node) (any, *Problem) {
 		}
 		return result, nil
 	}
-	names, worst := r.fields(n)
-	worst = worse(worst, r.missing(n))
+	names, worst := n.fields(r)
+	worst = worse(worst, n.missing(r))
 	result := make(map[string]any, len(names))
 	for _, name := range names {
-		field, problem := r.export(r.field(n, name))
+		field, problem := r.export(n.field(r, name))
 		worst = join(worst, problem)
 		result[shown(name)] = field
 	}

@@ -334,13 +334,14 @@ func native(name string, f any) *Function {
 			return result, nil
 		}
 		r.spend(callSteps)
+		c := conversion{r, x, name}
 		in := make([]reflect.Value, t.NumIn())
 		for i := range in {
 			if i >= len(args) {
 				in[i] = reflect.ValueOf(path.Unix)
 				continue
 			}
-			if in[i], problem = r.argument(x, name, i, args[i], t.In(i)); problem != nil {
+			if in[i], problem = c.argument(i, args[i], t.In(i)); problem != nil {
 				return nil, problem
 			}
 		}
@@ -352,7 +353,7 @@ func native(name string, f any) *Function {
 				result, problem = nil, wrong(x, "error in call to %s: %v", source(name), p)
 			}
 		}()
-		return r.results(x, name, value.Call(in))
+		return c.results(value.Call(in))
 	}
 	return result
 }
@@ -391,10 +392,17 @@ func toList[T any](values []T) []any {
 	return result
 }
 
+// conversion converts the arguments of a call to those of a Go function, and its results back.
+type conversion struct {
+	*run
+	x    Expr
+	name string // of the function
+}
+
 // argument converts a value to the type of a parameter.
-func (r *run) argument(x Expr, name string, i int, value any, t reflect.Type) (reflect.Value, *Problem) {
+func (c conversion) argument(i int, value any, t reflect.Type) (reflect.Value, *Problem) {
 	mismatch := func(want string) (reflect.Value, *Problem) {
-		return reflect.Value{}, wrong(x, "cannot use %s (type %s) as %s in argument %d to %s", textOf(value), kindOf(value), source(want), i+1, source(name))
+		return reflect.Value{}, wrong(c.x, "cannot use %s (type %s) as %s in argument %d to %s", textOf(value), kindOf(value), source(want), i+1, source(c.name))
 	}
 	kind := kindOf(value)
 	switch t {
@@ -409,7 +417,7 @@ func (r *run) argument(x Expr, name string, i int, value any, t reflect.Type) (r
 		}
 		return reflect.ValueOf(bigInt(value)), nil
 	case typeValue:
-		data, problem := r.export(value)
+		data, problem := c.export(value)
 		if problem != nil {
 			return reflect.Value{}, problem
 		}
@@ -452,27 +460,27 @@ func (r *run) argument(x Expr, name string, i int, value any, t reflect.Type) (r
 			}
 			return mismatch("string|bytes")
 		}
-		return r.listArgument(x, name, i, value, t)
+		return c.listArgument(i, value, t)
 	}
 	return mismatch(t.String())
 }
 
-func (r *run) listArgument(x Expr, name string, i int, value any, t reflect.Type) (reflect.Value, *Problem) {
+func (c conversion) listArgument(i int, value any, t reflect.Type) (reflect.Value, *Problem) {
 	if kindOf(value) != List {
-		return reflect.Value{}, wrong(x, "cannot use %s (type %s) as list in argument %d to %s", textOf(value), kindOf(value), i+1, source(name))
+		return reflect.Value{}, wrong(c.x, "cannot use %s (type %s) as list in argument %d to %s", textOf(value), kindOf(value), i+1, source(c.name))
 	}
-	elements, problem := r.elements(value)
+	elements, problem := c.elements(value)
 	if problem != nil {
 		return reflect.Value{}, problem
 	}
-	r.spend(len(elements))
+	c.spend(len(elements))
 	result := reflect.MakeSlice(t, len(elements), len(elements))
 	for j, element := range elements {
-		element, problem := r.valueOf(element)
+		element, problem := c.valueOf(element)
 		if problem != nil {
 			return reflect.Value{}, problem
 		}
-		converted, problem := r.argument(x, name, i, element, t.Elem())
+		converted, problem := c.argument(i, element, t.Elem())
 		if problem != nil {
 			return reflect.Value{}, problem
 		}
@@ -499,17 +507,17 @@ func (r *run) elements(list any) ([]any, *Problem) {
 }
 
 // results converts what a Go function returns.
-func (r *run) results(x Expr, name string, out []reflect.Value) (any, *Problem) {
+func (c conversion) results(out []reflect.Value) (any, *Problem) {
 	last := out[len(out)-1]
 	if last.Type() == typeError {
 		if err, ok := reflect.TypeAssert[error](last); ok && err != nil {
-			return nil, wrong(x, "error in call to %s: %s", source(name), strings.TrimPrefix(reasonOf(err), name+": ")) // strconv names itself
+			return nil, wrong(c.x, "error in call to %s: %s", source(c.name), strings.TrimPrefix(reasonOf(err), c.name+": ")) // strconv names itself
 		}
 		if len(out) == 1 {
 			return true, nil
 		}
 	}
-	return r.fromGo(x, out[0])
+	return c.fromGo(out[0])
 }
 
 // reasonOf returns the message of an error of CUE's packages.
@@ -524,15 +532,15 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-func (r *run) fromGo(x Expr, v reflect.Value) (any, *Problem) {
+func (c conversion) fromGo(v reflect.Value) (any, *Problem) {
 	switch value := v.Interface().(type) {
 	case ast.Expr:
 		p := place{compiler: newCompiler()}
 		compiled := p.expr(value)
 		if len(p.errors) > 0 {
-			return nil, wrong(x, "%s", p.errors[0].Message)
+			return nil, wrong(c.x, "%s", p.errors[0].Message)
 		}
-		return r.eval(compiled, nil)
+		return c.eval(compiled, nil)
 	case *apd.Decimal:
 		return integral(value), nil
 	case *big.Int:
@@ -555,16 +563,16 @@ func (r *run) fromGo(x Expr, v reflect.Value) (any, *Problem) {
 	case v.CanFloat():
 		d := &Decimal{IsFloat: true}
 		if _, err := d.SetFloat64(v.Float()); err != nil {
-			return nil, wrong(x, "the result is no number: %v", err)
+			return nil, wrong(c.x, "the result is no number: %v", err)
 		}
 		return d, nil
 	}
 	switch v.Kind() {
 	case reflect.Slice:
 		result := make([]any, v.Len())
-		r.spend(len(result))
+		c.spend(len(result))
 		for i := range result {
-			element, problem := r.fromGo(x, v.Index(i))
+			element, problem := c.fromGo(v.Index(i))
 			if problem != nil {
 				return nil, problem
 			}
@@ -574,7 +582,7 @@ func (r *run) fromGo(x Expr, v reflect.Value) (any, *Problem) {
 	case reflect.Map:
 		result := make(map[string]any, v.Len())
 		for _, key := range v.MapKeys() {
-			element, problem := r.fromGo(x, v.MapIndex(key))
+			element, problem := c.fromGo(v.MapIndex(key))
 			if problem != nil {
 				return nil, problem
 			}
@@ -582,7 +590,7 @@ func (r *run) fromGo(x Expr, v reflect.Value) (any, *Problem) {
 		}
 		return result, nil
 	}
-	return nil, wrong(x, "its result cannot be used")
+	return nil, wrong(c.x, "its result cannot be used")
 }
 
 // integral returns a decimal of CUE's packages, which is an integer if it has no fraction.
@@ -610,8 +618,8 @@ func encoded(data any) cue.Value {
 	return encoderOfGo().Encode(data)
 }
 
-// addValidator unifies a node with a builtin as a constraint.
-func (r *run) addValidator(n *node, x Expr, f *Function, args []Expr, e *env) {
+// addTo unifies a node with a builtin as a constraint.
+func (f *Function) addTo(r *run, n *node, x Expr, args []Expr, e *env) {
 	if !f.isValidator {
 		n.fail(wrong(x, "%s is a function: it must be called", source(f.Name)))
 		return
@@ -641,12 +649,12 @@ func (r *run) addValidator(n *node, x Expr, f *Function, args []Expr, e *env) {
 	}})
 }
 
-// addCall unifies a node with the result of a call, or with a validator.
-func (r *run) addCall(n *node, x *Call, e *env, g *group) {
+// addTo unifies a node with the result of a call, or with a validator.
+func (x *Call) addTo(r *run, n *node, e *env, g *group) {
 	f := x.Function
 	switch {
 	case f.Name == "close" && len(x.Args) == 1:
-		r.add(n, conj{x: x.Args[0], env: e, group: g.closing(n, nil)})
+		n.add(r, conj{x: x.Args[0], env: e, group: g.closing(n, nil)})
 	case f.isNode && len(x.Args) == 1:
 		list, problem := r.eval(x.Args[0], e)
 		if problem == nil && kindOf(list) != List {
@@ -662,7 +670,7 @@ func (r *run) addCall(n *node, x *Call, e *env, g *group) {
 		}
 		if f.Name == "and" {
 			for _, element := range elements {
-				r.include(n, element, x, g)
+				n.include(r, element, x, g)
 			}
 			return
 		}
@@ -678,16 +686,16 @@ func (r *run) addCall(n *node, x *Call, e *env, g *group) {
 		for _, element := range slices.Backward(elements) {
 			scope = &env{up: scope, value: element}
 		}
-		r.add(n, conj{x: d, env: scope, group: g})
+		n.add(r, conj{x: d, env: scope, group: g})
 	case x.isValidator():
-		r.addValidator(n, x, f, x.Args, e)
+		f.addTo(r, n, x, x.Args, e)
 	default:
-		r.addResult(n, x, e, g)
+		n.addResult(r, x, e, g)
 	}
 }
 
-// call computes a builtin.
-func (r *run) call(x *Call, e *env) (any, *Problem) {
+// eval computes a builtin.
+func (x *Call) eval(r *run, e *env) (any, *Problem) {
 	args := make([]any, len(x.Args))
 	var worst *Problem
 	for i, arg := range x.Args {

@@ -31,10 +31,10 @@ var notMutated = regexp.MustCompile(`^(` + strings.Join([]string{
 }, "|") + `)$`)
 
 // unseen are statements of other functions that do only that.
-var unseen = regexp.MustCompile(`^(r|b\.r|s\.r|v\.run)\.(step|spend|enter|leave|note|depth)\b|^panic\(|^\w+\.(Path|At|Absent|Message)\b|^waits\.isOpen, waits\.Path\b|^(d\.counts|isEmpty|text|c\.own) :?= `)
+var unseen = regexp.MustCompile(`^(r|c|b\.r|s\.r|v\.run)\.(step|spend|enter|leave|note|depth)\b|^panic\(|^\w+\.(Path|At|Absent|Message)\b|^waits\.isOpen, waits\.Path\b|^(d\.counts|isEmpty|text|c\.own) :?= `)
 
 // messages are functions that make a message of their arguments.
-var messages = regexp.MustCompile(`^(wrong|incomplete|problemAt|mismatch|fmt\.Sprintf|fmt\.Errorf|p\.unsupported|r\.spend|r\.note)$`)
+var messages = regexp.MustCompile(`^(wrong|incomplete|problemAt|mismatch|fmt\.Sprintf|fmt\.Errorf|p\.unsupported|[rc]\.spend|r\.note)$`)
 
 // TestMutants breaks the evaluator itself, in one place at a time, and asks whether the comparison with CUE's evaluator
 // notices it: first that of small sources, here, and then that of whole kinds, in cue/kind. A mutant that neither notices is

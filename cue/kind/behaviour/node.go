@@ -9,126 +9,56 @@ import (
 	"strings"
 
 	"cuelang.org/go/cue/token"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
-
-// Problem is why an expression has no value.
-type Problem struct {
-	// IsIncomplete means that something is absent so far; otherwise something is wrong.
-	IsIncomplete bool
-	// Path is the field of the behaviour that has no value.
-	Path string
-	// At is the place of the expression.
-	At token.Pos
-	// Absent is what is absent, as in observed.db.status.address; it may be empty.
-	Absent string
-	// Message is what is wrong.
-	Message string
-	// More are the other things that are absent in the same value.
-	More []*Problem
-
-	// isOpen means that there is a value, which is a type or several alternatives so far.
-	isOpen bool
-	// format and args make up Message, unless that is the same for all values.
-	format string
-	args   []any
-}
-
-func (p *Problem) Error() string {
-	if p.Path == "" {
-		return p.Message
-	}
-	return p.Path + ": " + p.Message
-}
-
-// source is a part of a message that stands in the CUE of the kind, or of Fescue.
-type source string
-
-// Rule is Message without values: with the types, and with what the CUE of the kind says.
-func (p *Problem) Rule() string {
-	if p.format == "" {
-		return p.Message
-	}
-	args := slices.Clone(p.args)
-	for i, arg := range args {
-		switch arg.(type) {
-		case source, Kinds, token.Token:
-		default:
-			args[i] = source("…")
-		}
-	}
-	return fmt.Sprintf(strings.NewReplacer("%d", "%s", "%v", "%s", "%q", "%s").Replace(p.format), args...)
-}
-
-func problemAt(pos token.Pos, format string, args ...any) *Problem {
-	return &Problem{At: pos, Message: fmt.Sprintf(format, args...), format: format, args: args}
-}
-
-func wrong(x Expr, format string, args ...any) *Problem { return problemAt(x.Pos(), format, args...) }
-
-func incomplete(x Expr, absent, format string, args ...any) *Problem {
-	p := problemAt(x.Pos(), format, args...)
-	p.IsIncomplete, p.Absent = true, absent
-	return p
-}
-
-// join returns the problem of a value with two parts: what is absent in both counts.
-func join(a, b *Problem) *Problem {
-	if a == nil || b == nil || !a.IsIncomplete || !b.IsIncomplete || a == b {
-		return worse(a, b)
-	}
-	joined := *a
-	joined.More = slices.Concat(a.More, []*Problem{b}, b.More)
-	return &joined
-}
-
-// worse returns the problem that counts of two: what is wrong stays wrong.
-func worse(a, b *Problem) *Problem {
-	if a == nil || b != nil && a.IsIncomplete && !b.IsIncomplete {
-		return b
-	}
-	return a
-}
 
 // run is one evaluation.
 type run struct {
 	program *Program
 	values  []any // what is given to it
 
-	budget *budget.Budget
-	depth  int
+	meter
 	// packages are the nodes of packages, and lets those of let clauses.
 	packages map[*Package]*node
 	lets     map[letIn]*node
 	patterns map[string]*regexp.Regexp // that are compiled
-	// scopes are for the elements of loops; they are made in blocks.
-	scopes     []env
-	scopeBlock int
-	yielded    []*env // of the comprehensions that are running: what they add if all their rounds succeed
+	scopes   scopes                    // for the elements of loops
+	yielded  []*env                    // of the comprehensions that are running: what they add if all their rounds succeed
 }
 
-// scope returns a scope that is empty.
-func (r *run) scope() *env {
-	if len(r.scopes) == 0 {
-		r.scopeBlock = min(max(8, 2*r.scopeBlock), 512)
-		r.scopes = make([]env, r.scopeBlock)
+// scopes are made in blocks.
+type scopes struct {
+	free  []env
+	block int
+}
+
+// next returns a scope that is empty.
+func (s *scopes) next() *env {
+	if len(s.free) == 0 {
+		s.block = min(max(8, 2*s.block), 512)
+		s.free = make([]env, s.block)
 	}
-	e := &r.scopes[0]
-	r.scopes = r.scopes[1:]
+	e := &s.free[0]
+	s.free = s.free[1:]
 	return e
+}
+
+// meter counts the steps of a run, and how deep it is.
+type meter struct {
+	budget *budget.Budget
+	depth  int
 }
 
 // exhausted is what a run that exceeds its budget panics with.
 type exhausted struct{ reason string }
 
-func (r *run) step() { r.spend(1) }
+func (m *meter) step() { m.spend(1) }
 
 // spend counts n steps at once.
-func (r *run) spend(n int) {
-	if !r.budget.Take(n) {
-		panic(exhausted{r.budget.Excess()})
+func (m *meter) spend(n int) {
+	if !m.budget.Take(n) {
+		panic(exhausted{m.budget.Excess()})
 	}
 }
 
@@ -261,27 +191,27 @@ func (n *node) path() string {
 }
 
 // expand collects what a node is unified from.
-func (r *run) expand(n *node) {
+func (n *node) expand(r *run) {
 	if n.state != raw {
 		return
 	}
 	r.enter()
 	n.state, n.kinds = expanding, Any
 	for _, c := range n.conjs {
-		r.add(n, c)
+		n.add(r, c)
 	}
 	n.state = expanded
 	r.leave()
 }
 
 // enter counts how deep an evaluation is; leave ends that.
-func (r *run) enter() {
-	if r.depth++; r.depth > maxDepth {
+func (m *meter) enter() {
+	if m.depth++; m.depth > maxDepth {
 		panic(exhausted{fmt.Sprintf("is nested deeper than %d levels, or contains itself", maxDepth)})
 	}
 }
 
-func (r *run) leave() { r.depth-- }
+func (m *meter) leave() { m.depth-- }
 
 // fail notes why a node has no value.
 func (n *node) fail(p *Problem) {
@@ -297,13 +227,13 @@ func (n *node) fail(p *Problem) {
 }
 
 // add unifies a node with one more expression or value.
-func (r *run) add(n *node, c conj) {
+func (n *node) add(r *run, c conj) {
 	r.step()
 	switch x := c.x.(type) {
 	case nil:
-		r.addValue(n, c.value, c.x, c.group)
+		n.addValue(r, c.value, c.x, c.group)
 	case *StructLit:
-		r.addStruct(n, x, c.env, c.group)
+		x.addTo(r, n, c.env, c.group)
 	case *ListLit:
 		n.limit(List, x)
 		n.lists = append(n.lists, elements{list: x, env: c.env, group: c.group.within()})
@@ -318,16 +248,16 @@ func (r *run) add(n *node, c conj) {
 			target, _ := value.(*node)
 			g = g.closing(n, target)
 		}
-		r.include(n, value, x, g)
+		n.include(r, value, x, g)
 	case *Disjunction:
-		r.addDisjunction(n, x, c.env, c.group)
+		x.addTo(r, n, c.env, c.group)
 	case *Binary:
 		if x.Op == token.AND {
-			r.add(n, conj{x: x.X, env: c.env, group: c.group})
-			r.add(n, conj{x: x.Y, env: c.env, group: c.group})
+			n.add(r, conj{x: x.X, env: c.env, group: c.group})
+			n.add(r, conj{x: x.Y, env: c.env, group: c.group})
 			return
 		}
-		r.addResult(n, x, c.env, c.group)
+		n.addResult(r, x, c.env, c.group)
 	case *Type:
 		n.limit(x.Kinds, x)
 		if x.Min != nil {
@@ -335,7 +265,7 @@ func (r *run) add(n *node, c conj) {
 		}
 	case *Unary:
 		if !isBound(x.Op) {
-			r.addResult(n, x, c.env, c.group)
+			n.addResult(r, x, c.env, c.group)
 			return
 		}
 		limit, problem := r.eval(x.X, c.env)
@@ -343,46 +273,33 @@ func (r *run) add(n *node, c conj) {
 			n.fail(problem)
 			return
 		}
-		r.addBound(n, x, limit)
+		x.addTo(n, limit)
 	case *Builtin:
-		r.addValidator(n, x, x.Function, nil, c.env)
+		x.Function.addTo(r, n, x, nil, c.env)
 	case *Call:
-		r.addCall(n, x, c.env, c.group)
+		x.addTo(r, n, c.env, c.group)
 	case *Bottom:
 		n.fail(wrong(x, "explicit error (_|_ literal) in source"))
 	default:
-		r.addResult(n, x, c.env, c.group)
+		n.addResult(r, x, c.env, c.group)
 	}
-}
-
-// addDisjunction unifies a node with the alternative of a disjunction that it has chosen, or leaves that open.
-func (r *run) addDisjunction(n *node, x *Disjunction, e *env, g *group) {
-	if int(n.met) == len(n.choices) {
-		n.open = append(n.open, choice{x, e, n.within})
-		return
-	}
-	n.met++
-	outer := n.within
-	n.within = n.met
-	r.add(n, conj{x: x.Alternatives[n.choices[n.met-1]].X, env: e, group: g})
-	n.within = outer
 }
 
 // addResult unifies a node with the result of an operation.
-func (r *run) addResult(n *node, x Expr, e *env, g *group) {
+func (n *node) addResult(r *run, x Expr, e *env, g *group) {
 	value, problem := r.eval(x, e)
 	if problem != nil {
 		n.fail(problem)
 		return
 	}
-	r.include(n, value, x, g)
+	n.include(r, value, x, g)
 }
 
 // include unifies a node with a value, which may be another node.
-func (r *run) include(n *node, value any, x Expr, g *group) {
+func (n *node) include(r *run, value any, x Expr, g *group) {
 	target, ok := value.(*node)
 	if !ok {
-		r.addValue(n, value, x, g)
+		n.addValue(r, value, x, g)
 		return
 	}
 	if target == n {
@@ -396,11 +313,12 @@ func (r *run) include(n *node, value any, x Expr, g *group) {
 	n.seen = append(n.seen, inclusion{target, g, n.within})
 	for _, c := range target.conjs {
 		c.group = g
-		r.add(n, c)
+		n.add(r, c)
 	}
 }
 
-func (r *run) addStruct(n *node, x *StructLit, up *env, g *group) {
+// addTo unifies a node with a struct.
+func (x *StructLit) addTo(r *run, n *node, up *env, g *group) {
 	if !x.scalar || len(x.Fields)+len(x.Dynamic) > 0 {
 		isData := !x.scalar
 		for _, f := range x.Fields {
@@ -416,24 +334,24 @@ func (r *run) addStruct(n *node, x *StructLit, up *env, g *group) {
 		fields = g.ofStruct()
 	}
 	n.lits = append(n.lits, lit{StructLit: x, env: inner, group: fields})
-	r.addGroup(n, fields, x.IsOpen)
+	n.addGroup(r, fields, x.IsOpen)
 	for _, c := range x.Comprehensions {
 		n.comps = append(n.comps, pending{Comprehension: c, env: inner, group: fields.embeds()})
 	}
 	for _, embedded := range x.Embeds {
-		r.add(n, conj{x: embedded, env: inner, group: fields.embeds()})
+		n.add(r, conj{x: embedded, env: inner, group: fields.embeds()})
 	}
 }
 
-func (r *run) addValue(n *node, value any, x Expr, g *group) {
+func (n *node) addValue(r *run, value any, x Expr, g *group) {
 	switch v := value.(type) {
 	case *node:
-		r.include(n, v, x, g)
+		n.include(r, v, x, g)
 		return
 	case map[string]any:
 		n.limit(Struct, x)
 		n.data = append(n.data, data{v, g.within()})
-		r.addGroup(n, g.within(), false)
+		n.addGroup(r, g.within(), false)
 		return
 	case []any:
 		n.limit(List, x)
@@ -560,7 +478,7 @@ func (n *node) reference() (conj, bool) {
 }
 
 // target follows references and disjunctions to the node, or the value, that counts.
-func (r *run) target(n *node) (any, *Problem) {
+func (n *node) target(r *run) (any, *Problem) {
 	first := n
 	for range maxDepth {
 		if n.chosen != nil {
@@ -589,11 +507,11 @@ func (r *run) target(n *node) (any, *Problem) {
 		if n.state == expanding {
 			return n, nil
 		}
-		r.expand(n)
+		n.expand(r)
 		if len(n.open) == 0 {
 			return n, nil
 		}
-		chosen, problem := r.choose(n)
+		chosen, problem := n.choose(r)
 		if problem != nil {
 			return nil, problem
 		}
@@ -603,308 +521,20 @@ func (r *run) target(n *node) (any, *Problem) {
 	return nil, &Problem{IsIncomplete: true, Path: first.path(), Message: "refers to itself"}
 }
 
-// choose takes the alternative that is the only one that fits, or the default.
-func (r *run) choose(n *node) (*node, *Problem) {
-	if n.several != nil {
-		return nil, n.several
-	}
-	branches, problem := r.branches(nil, branch{node: n})
-	if len(branches) == 0 {
-		if n.isScalar && !problem.IsIncomplete {
-			problem = wrong(n.open[0], "invalid value %s (does not fit %s)", textOf(n.scalar), source(n.open[0].Text))
-		}
-		n.fail(problem)
-		return nil, n.problem
-	}
-	if chosen := only(branches); chosen != nil {
-		n.isDefault = len(branches) > 1
-		return r.took(n, chosen), nil
-	}
-	n.several = &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), isOpen: true, Message: "unresolved disjunction: more than one alternative fits"}
-	return nil, n.several
-}
-
-// only returns the only default, or the only branch; nil if there are several.
-func only(branches []branch) (only *node) {
-	if len(branches) == 1 {
-		return branches[0].node
-	}
-	for _, b := range branches {
-		switch {
-		case b.standing != isDefault:
-		case only != nil:
-			return nil
-		default:
-			only = b.node
-		}
-	}
-	return only
-}
-
-// standing is what an alternative is among others. The higher one counts of those of two disjunctions that are unified.
-type standing int8
-
-const (
-	unmarked standing = iota
-	isDefault
-	notDefault
-)
-
-// branch is a node of whose disjunctions some have taken an alternative.
-type branch struct {
-	node     *node
-	standing standing
-	// mark is that of the alternative that it took last.
-	mark standing
-	// That alternative was taken of another branch, from, whose standing was this, with this mark. It has several
-	// branches if there are disjunctions in it.
-	from, fromMark standing
-	isOneOfSeveral bool
-}
-
-// branches adds those of a node for whose disjunctions alternatives fit, and returns why none does. It takes
-// alternatives of the disjunctions that stand where the first one does: in the same alternative of another, or in none.
-// This is CUE's processDisjunctions.
-func (r *run) branches(found []branch, from branch) (all []branch, problem *Problem) {
-	start, within := len(found), from.node.open[0].within
-	isOpen := func(b branch) bool { return b.isOpen(within) }
-	found = append(found, from)
-	for slices.ContainsFunc(found[start:], isOpen) {
-		if found, problem = r.cross(found, start, within); len(found) == start {
-			return found, problem
-		}
-	}
-	return found, nil
-}
-
-// isOpen reports whether the next disjunction of a branch is a part of the alternative of another, or of none if that is 0.
-func (b branch) isOpen(within int32) bool {
-	return len(b.node.open) > 0 && b.node.open[0].within == within
-}
-
-// cross replaces the branches from start on by those that take the alternatives of their next disjunctions. If no
-// default of a disjunction fits, it counts as one without default. This is CUE's crossProduct.
-func (r *run) cross(found []branch, start int, within int32) (all []branch, problem *Problem) {
-	end := len(found)
-	leftFits, rightFits := false, false
-	for i := start; i < end; i++ {
-		from := found[i]
-		if !from.isOpen(within) { // it does not have the disjunction that others have
-			found = append(found, from)
-			continue
-		}
-		d := from.node.open[0].Disjunction
-		for j, alternative := range d.Alternatives {
-			first, mark := len(found), d.mark(alternative)
-			var why *Problem
-			if found, why = r.take(found, from, j, mark); len(found) == first {
-				if problem == nil || why.IsIncomplete && (why.Absent != "" || problem.Absent == "") { // it may fit later
-					problem = why
-				}
-				continue
-			}
-			taken := found[first:]
-			for k := range taken {
-				taken[k].from, taken[k].fromMark, taken[k].isOneOfSeveral = from.standing, mark, len(taken) > 1
-			}
-			if len(taken) == 1 {
-				taken[0].mark = mark
-			}
-			leftFits = leftFits || from.standing == isDefault || from.mark == isDefault
-			rightFits = rightFits || mark == isDefault
-		}
-	}
-	isMarked, crossed := false, found[end:]
-	found = found[:start]
-	for _, b := range crossed {
-		if b.isOneOfSeveral {
-			b.standing = max(b.from.where(leftFits), b.fromMark, b.standing)
-			isMarked = isMarked || b.standing != unmarked
-		} else {
-			b.standing = max(b.standing.where(leftFits), b.mark.where(rightFits))
-		}
-		same := slices.IndexFunc(found[start:], func(f branch) bool { return r.same(f.node, b.node) })
-		switch {
-		case same < 0:
-			found = append(found, b)
-		case b.standing == isDefault:
-			found[start+same].standing = isDefault
-		}
-	}
-	for i := start; i < len(found) && isMarked; i++ {
-		if found[i].standing == unmarked {
-			found[i].standing = notDefault
-		}
-	}
-	return found, problem
-}
-
-// where returns a standing if a default fits, and none otherwise.
-func (s standing) where(fits bool) standing {
-	if fits {
-		return s
-	}
-	return unmarked
-}
-
-// mark returns what an alternative of a disjunction is.
-func (d *Disjunction) mark(a Alternative) standing {
-	switch {
-	case !d.HasDefault:
-		return unmarked
-	case a.Default:
-		return isDefault
-	}
-	return notDefault
-}
-
-// take adds the branch that takes an alternative of another, or those of the disjunctions in that, if they fit.
-func (r *run) take(found []branch, from branch, alternative int, mark standing) (all []branch, problem *Problem) {
-	was := from.node
-	n := &node{up: was.up, label: was.label, conjs: was.conjs, choices: append(slices.Clip(was.choices), alternative)}
-	r.expand(n)
-	if len(n.open) == 0 {
-		problem = r.dead(n)
-	} else {
-		problem = n.problem
-	}
-	if problem != nil {
-		return found, problem
-	}
-	b := branch{node: n, standing: from.standing, mark: mark}
-	if b.isOpen(int32(len(n.choices))) {
-		return r.branches(found, b)
-	}
-	return append(found, b), nil
-}
-
-// same reports whether two branches have the same value.
-func (r *run) same(a, b *node) bool {
-	if a.isScalar && b.isScalar {
-		return sameScalar(a.scalar, b.scalar)
-	}
-	if len(a.open)+len(b.open) > 0 {
-		return false // so far
-	}
-	if a.isType() && b.isType() && len(a.checks)+len(b.checks) == 0 {
-		return a.kinds == b.kinds
-	}
-	return r.samePart(a, b)
-}
-
 // isType reports whether a node is only a type so far, like string or >1.
 func (n *node) isType() bool {
 	return n.problem == nil && !n.isScalar && len(n.lits)+len(n.data)+len(n.lists)+len(n.comps) == 0
 }
 
-// samePart reports whether two fields or elements have the same value, which none of them has as a default.
-func (r *run) samePart(a, b any) bool {
-	r.step()
-	x, problem := r.valueOf(a)
-	y, problem2 := r.valueOf(b)
-	if problem != nil || problem2 != nil || r.isDefault(a) != r.isDefault(b) {
-		return false
-	}
-	m, isNode := x.(*node)
-	n, isNode2 := y.(*node)
-	if !isNode || !isNode2 || kindOf(m) != kindOf(n) {
-		equal, problem := r.equal(x, y)
-		return problem == nil && equal
-	}
-	if kindOf(m) == Struct {
-		names, problem := r.fields(m)
-		names2, problem2 := r.fields(n)
-		isClosed, isClosed2 := r.rejects(m, nil) != nil, r.rejects(n, nil) != nil
-		if problem != nil || problem2 != nil || isClosed != isClosed2 || !sets.New(names...).Equal(sets.New(names2...)) || !r.undefined(m).Equal(r.undefined(n)) {
-			return false
-		}
-		return !slices.ContainsFunc(append(names, hiddenFields(m)...), func(name string) bool { return !r.samePart(r.field(m, name), r.field(n, name)) })
-	}
-	return slices.EqualFunc(r.parts(m), r.parts(n), r.samePart)
-}
-
-// isDefault reports whether the value of a field is the default of a disjunction.
-func (r *run) isDefault(part any) bool {
-	field, _ := part.(*node)
-	return field != nil && field.isDefault
-}
-
-// undefined returns the names of the fields of a struct that are optional, and of those that are no data.
-func (r *run) undefined(n *node) sets.Set[string] {
-	names := sets.New(hiddenFields(n)...)
-	for _, l := range n.lits {
-		for _, f := range l.Fields {
-			if f.Mode != Regular && r.arc(n, f.Name) == nil {
-				names.Insert(f.Name)
-			}
-		}
-	}
-	return names
-}
-
-// dead returns why an alternative does not fit.
-func (r *run) dead(n *node) *Problem {
-	if n.isType() {
-		return nil
-	}
-	value, problem := r.value(n)
-	if problem != nil {
-		if problem.IsIncomplete && n.problem == nil {
-			return nil // it is a type so far
-		}
-		return problem
-	}
-	switch v := value.(type) {
-	case *node:
-		problem = worse(r.broken(v), r.lacking(v))
-		return worse(v.problem, problem) // an if may have added what does not fit
-	case []any: // what a builtin returns
-		for _, element := range v {
-			problem = worse(worse(problem, r.brokenValue(element)), r.lackingPart(element))
-		}
-	}
-	return problem
-}
-
-// lacking returns why it is not known which fields or elements a struct or a list has, or what one of them refers to
-// that is absent. An alternative is left then. What is deeper within it does not count, as in CUE.
-func (r *run) lacking(n *node) *Problem {
-	if problem := r.partial(n); problem != nil {
-		return problem
-	}
-	for _, part := range r.parts(n) {
-		if problem := r.lackingPart(part); problem != nil {
-			return problem
-		}
-	}
-	return nil
-}
-
-// lackingPart is lacking for a field or an element.
-func (r *run) lackingPart(part any) *Problem {
-	field, ok := part.(*node)
-	if !ok || field == nil {
-		return nil
-	}
-	value, problem := r.value(field)
-	if s, ok := value.(*node); ok && problem == nil {
-		problem = r.partial(s)
-	}
-	if problem != nil && problem.isOpen {
-		return nil
-	}
-	return problem
-}
-
 // parts returns the elements of a list, or the fields of a struct with definitions and hidden ones.
-func (r *run) parts(n *node) (parts []any) {
+func (n *node) parts(r *run) (parts []any) {
 	if kindOf(n) == List {
 		parts, _ = r.elements(n)
 		return parts
 	}
-	names, _ := r.fields(n)
+	names, _ := n.fields(r)
 	for _, name := range append(names, hiddenFields(n)...) {
-		parts = append(parts, r.field(n, name))
+		parts = append(parts, n.field(r, name))
 	}
 	return parts
 }
@@ -922,12 +552,12 @@ func hiddenFields(n *node) (names []string) {
 }
 
 // partial returns why a struct may have other fields, or a list other elements.
-func (r *run) partial(n *node) *Problem {
+func (n *node) partial(r *run) *Problem {
 	if kindOf(n) == List {
 		_, problem := r.length(n)
 		return problem
 	}
-	_, problem := r.fields(n)
+	_, problem := n.fields(r)
 	return problem
 }
 
@@ -939,17 +569,17 @@ func (r *run) unfit(argument any) *Problem {
 	if !ok {
 		return nil
 	}
-	if problem := r.partial(n); problem != nil {
+	if problem := n.partial(r); problem != nil {
 		return problem
 	}
-	return r.broken(n)
+	return n.broken(r)
 }
 
 // broken returns what is wrong within a struct or a list.
-func (r *run) broken(n *node) *Problem {
+func (n *node) broken(r *run) *Problem {
 	r.enter()
 	defer r.leave()
-	fields, problem := r.fields(n)
+	fields, problem := n.fields(r)
 	if problem != nil && !problem.IsIncomplete {
 		return problem
 	}
@@ -966,7 +596,7 @@ func (r *run) broken(n *node) *Problem {
 		return nil
 	}
 	for _, name := range fields {
-		if problem := r.brokenValue(r.field(n, name)); problem != nil {
+		if problem := r.brokenValue(n.field(r, name)); problem != nil {
 			return problem
 		}
 	}
@@ -978,7 +608,7 @@ func (r *run) brokenValue(value any) *Problem {
 	if !ok || n == nil {
 		return nil
 	}
-	value, problem := r.value(n)
+	value, problem := n.value(r)
 	if problem != nil {
 		if problem.IsIncomplete {
 			return nil
@@ -986,14 +616,14 @@ func (r *run) brokenValue(value any) *Problem {
 		return problem
 	}
 	if s, ok := value.(*node); ok {
-		return r.broken(s)
+		return s.broken(r)
 	}
 	return nil
 }
 
 // value computes a node: a scalar, a struct or a list.
-func (r *run) value(n *node) (any, *Problem) {
-	t, problem := r.target(n)
+func (n *node) value(r *run) (any, *Problem) {
+	t, problem := n.target(r)
 	if problem != nil {
 		return nil, problem
 	}
@@ -1002,7 +632,7 @@ func (r *run) value(n *node) (any, *Problem) {
 		return scalarOf(t), nil
 	}
 	if n.kinds&^Struct != 0 {
-		r.yieldAll(n, func(c pending) bool { return c.scalar })
+		n.yieldAll(r, func(c pending) bool { return c.scalar })
 		for _, c := range n.comps {
 			if c.scalar {
 				n.fail(c.problem)
@@ -1046,7 +676,7 @@ func (r *run) value(n *node) (any, *Problem) {
 func (r *run) structure(value any) (any, *Problem) {
 	computed, problem := r.valueOf(value)
 	if n, ok := value.(*node); ok && problem != nil && problem.IsIncomplete {
-		if target, _ := r.target(n); target != nil {
+		if target, _ := n.target(r); target != nil {
 			if n, ok := target.(*node); ok && n.kinds&^Struct == 0 && kindOf(n) == Struct && len(n.lits)+len(n.data) > 0 {
 				return n, nil
 			}
@@ -1065,18 +695,18 @@ func (n *node) pos() token.Pos {
 }
 
 // yieldAll runs some of the comprehensions of a struct, and of those that they add.
-func (r *run) yieldAll(n *node, which func(pending) bool) {
+func (n *node) yieldAll(r *run, which func(pending) bool) {
 	i := 0
 	for i < len(n.comps) {
 		if which(n.comps[i]) {
-			r.yield(n, i)
+			n.yield(r, i)
 		}
 		i++
 	}
 }
 
 // yield runs one of the comprehensions of a struct. As in CUE, it adds nothing if one of its rounds waits or is wrong.
-func (r *run) yield(n *node, i int) {
+func (n *node) yield(r *run, i int) {
 	if n.comps[i].state != raw {
 		return
 	}
@@ -1087,7 +717,7 @@ func (r *run) yield(n *node, i int) {
 	outer := n.within
 	n.within = n.met
 	for i := start; i < len(r.yielded) && problem == nil; i++ {
-		r.add(n, conj{x: c.Body, env: r.yielded[i], group: c.group})
+		n.add(r, conj{x: c.Body, env: r.yielded[i], group: c.group})
 	}
 	n.within = outer
 	r.yielded = slices.Delete(r.yielded, start, len(r.yielded))
@@ -1132,9 +762,9 @@ func (r *run) comprehend(clauses []Clause, e *env, yield func(*env)) *Problem {
 		return problem
 	}
 	isEmpty := true
-	problem = r.each(source, clause, func(key, value any) *Problem {
+	problem = clause.each(r, source, func(key, value any) *Problem {
 		isEmpty = false
-		inner := r.scope()
+		inner := r.scopes.next()
 		inner.up, inner.key, inner.value = e, key, value
 		return r.comprehend(rest, inner, yield)
 	})
@@ -1144,11 +774,11 @@ func (r *run) comprehend(clauses []Clause, e *env, yield func(*env)) *Problem {
 
 // each calls a function for the fields of a struct or the elements of a list, with their keys if the clause has a
 // variable for them.
-func (r *run) each(source any, clause Clause, visit func(key, value any) *Problem) *Problem {
+func (c Clause) each(r *run, source any, visit func(key, value any) *Problem) *Problem {
 	switch s := source.(type) {
 	case []any:
 		for i, value := range s {
-			if problem := visit(clause.keyOf(i), value); problem != nil {
+			if problem := visit(c.keyOf(i), value); problem != nil {
 				return problem
 			}
 		}
@@ -1167,24 +797,24 @@ func (r *run) each(source any, clause Clause, visit func(key, value any) *Proble
 				return problem
 			}
 			for i := range length {
-				if problem := visit(clause.keyOf(i), r.element(s, i)); problem != nil {
+				if problem := visit(c.keyOf(i), r.element(s, i)); problem != nil {
 					return problem
 				}
 			}
 			return nil
 		}
-		names, problem := r.fields(s)
+		names, problem := s.fields(r)
 		if problem != nil {
 			return problem
 		}
 		for _, name := range names {
-			if problem := visit(shown(name), r.field(s, name)); problem != nil {
+			if problem := visit(shown(name), s.field(r, name)); problem != nil {
 				return problem
 			}
 		}
 		return nil
 	}
-	return wrong(clause.X, "cannot range over %s (type %s): it must be a struct or a list", textOf(source), kindOf(source))
+	return wrong(c.X, "cannot range over %s (type %s): it must be a struct or a list", textOf(source), kindOf(source))
 }
 
 // keyOf returns the key of an element of a list; nil if nothing refers to it, so that it takes no memory.
@@ -1196,24 +826,24 @@ func (c Clause) keyOf(i int) any {
 }
 
 // field returns a field of a struct that exists: a value or a node; nil if it does not exist.
-func (r *run) field(n *node, name string) any {
-	if a := r.arc(n, name); a != nil {
+func (n *node) field(r *run, name string) any {
+	if a := n.arc(r, name); a != nil {
 		return a
 	}
 	return nil
 }
 
 // arc returns the node of a field, or nil if it does not exist.
-func (r *run) arc(n *node, name string) *node {
+func (n *node) arc(r *run, name string) *node {
 	for i := range n.arcs {
 		if n.arcs[i].label == name {
 			return n.arcs[i].node
 		}
 	}
 	r.spend(1 + (len(n.arcs)+len(n.lits))/partsPerStep)
-	r.expand(n)
-	r.yieldAll(n, func(c pending) bool { return c.all || c.names[name] })
-	field := r.declared(n, name)
+	n.expand(r)
+	n.yieldAll(r, func(c pending) bool { return c.all || c.names[name] })
+	field := n.declared(r, name)
 	if n.state == expanding {
 		return field // there may be more of it
 	}
@@ -1227,7 +857,7 @@ func (r *run) arc(n *node, name string) *node {
 }
 
 // declared returns the node of a field from all that declares it.
-func (r *run) declared(n *node, name string) *node {
+func (n *node) declared(r *run, name string) *node {
 	var conjs []conj
 	exists := false
 	for i := range n.lits {
@@ -1239,7 +869,7 @@ func (r *run) declared(n *node, name string) *node {
 		if len(l.Dynamic) == 0 {
 			continue
 		}
-		r.nameDynamic(n, i)
+		n.nameDynamic(r, i)
 		for j, computed := range n.lits[i].dynamic {
 			if computed == name {
 				d := n.lits[i].Dynamic[j]
@@ -1259,8 +889,8 @@ func (r *run) declared(n *node, name string) *node {
 	}
 	field := &node{up: n, label: name, conjs: conjs}
 	if !isHidden(name) {
-		r.addPatterns(n, field, name)
-		if g := r.rejects(n, field.conjs); g != nil {
+		n.addPatterns(r, field, name)
+		if g := n.closings.rejects(r, field.conjs); g != nil {
 			field.fail(cmp.Or(n.problemOf(name), g.notAllowed(field)))
 		}
 	}
@@ -1268,11 +898,11 @@ func (r *run) declared(n *node, name string) *node {
 }
 
 // addPatterns adds what patterns say of a field.
-func (r *run) addPatterns(n, field *node, name string) {
+func (n *node) addPatterns(r *run, field *node, name string) {
 	for i := range n.lits {
 		l := &n.lits[i]
 		for _, pattern := range l.Patterns {
-			matches, problem := r.matches(pattern.Name, l.env, shown(name))
+			matches, problem := pattern.matches(r, l.env, shown(name))
 			if problem != nil {
 				field.fail(problem)
 			}
@@ -1289,12 +919,12 @@ func (r *run) addPatterns(n, field *node, name string) {
 }
 
 // matches reports whether a pattern is for a name.
-func (r *run) matches(pattern Expr, e *env, name string) (bool, *Problem) {
-	if t, ok := pattern.(*Type); ok && t.Min == nil {
+func (p *Pattern) matches(r *run, e *env, name string) (bool, *Problem) {
+	if t, ok := p.Name.(*Type); ok && t.Min == nil {
 		return t.Kinds&String != 0, nil
 	}
-	n := &node{conjs: []conj{{x: pattern, env: e}, {value: name}}}
-	_, problem := r.value(n)
+	n := &node{conjs: []conj{{x: p.Name, env: e}, {value: name}}}
+	_, problem := n.value(r)
 	if problem != nil && problem.IsIncomplete {
 		return false, problem
 	}
@@ -1302,7 +932,7 @@ func (r *run) matches(pattern Expr, e *env, name string) (bool, *Problem) {
 }
 
 // nameDynamic computes the names of dynamic fields.
-func (r *run) nameDynamic(n *node, i int) {
+func (n *node) nameDynamic(r *run, i int) {
 	if n.lits[i].state != raw {
 		return
 	}
@@ -1338,11 +968,11 @@ func fieldOf(data map[string]any, label string) (any, bool) {
 
 // fields lists the names of the fields of a struct, without definitions and hidden ones, and
 // returns why there may be others.
-func (r *run) fields(n *node) (names []string, problem *Problem) {
-	r.expand(n)
-	r.yieldAll(n, func(pending) bool { return true })
+func (n *node) fields(r *run) (names []string, problem *Problem) {
+	n.expand(r)
+	n.yieldAll(r, func(pending) bool { return true })
 	for i := range n.lits {
-		r.nameDynamic(n, i)
+		n.nameDynamic(r, i)
 	}
 	known := make(map[string]bool)
 	note := func(name string) {
@@ -1357,7 +987,7 @@ func (r *run) fields(n *node) (names []string, problem *Problem) {
 		for _, decl := range order {
 			switch decl := decl.(type) {
 			case *Field:
-				if decl.Mode == Regular && (all || r.arc(n, decl.Name) != nil) {
+				if decl.Mode == Regular && (all || n.arc(r, decl.Name) != nil) {
 					note(decl.Name)
 				}
 			case *Comprehension:
@@ -1389,10 +1019,10 @@ func (r *run) fields(n *node) (names []string, problem *Problem) {
 }
 
 // missing returns the required fields that a struct does not have.
-func (r *run) missing(n *node) *Problem {
+func (n *node) missing(r *run) *Problem {
 	for _, l := range n.lits {
 		for _, f := range l.Fields {
-			if f.Mode == Required && r.arc(n, f.Name) == nil {
+			if f.Mode == Required && n.arc(r, f.Name) == nil {
 				return &Problem{IsIncomplete: true, Path: strings.TrimPrefix(n.path()+"."+shown(f.Name), "."), At: f.Pos(), Message: "field is required but not present"}
 			}
 		}

@@ -84,7 +84,7 @@ func (v Value) Member(index int) Value {
 // RunGiven returns the definition unified with what is given to it, in the order of CompileGiven;
 // nil is not known. Nothing of it is changed. The steps of computing its parts are taken from the budget.
 func (p *Program) RunGiven(b *budget.Budget, values ...any) Value {
-	r := &run{program: p, values: values, budget: b}
+	r := &run{program: p, values: values, meter: meter{budget: b}}
 	given := make(map[string]any, len(values))
 	for i, name := range p.given {
 		if values[i] != nil {
@@ -134,7 +134,7 @@ func (v Value) field(name string) (found Value) {
 	defer v.guard(&found.problem)
 	base := v.value
 	if n, ok := base.(*node); ok {
-		if base, found.problem = v.run.target(n); found.problem != nil {
+		if base, found.problem = n.target(v.run); found.problem != nil {
 			return found
 		}
 	}
@@ -142,7 +142,7 @@ func (v Value) field(name string) (found Value) {
 	case map[string]any:
 		found.value, found.exists = fieldOf(b, name)
 	case *node:
-		if field := v.run.arc(b, name); field != nil {
+		if field := b.arc(v.run, name); field != nil {
 			found.value, found.exists = field, true
 		} else if found.problem = b.problemOf(name); found.problem == nil {
 			found.problem = b.problem
@@ -235,11 +235,11 @@ func (v Value) Fits() (problem *Problem) {
 	if !ok || !v.exists || v.problem != nil {
 		return v.problem
 	}
-	return v.run.fits(n)
+	return n.fits(v.run)
 }
 
-func (r *run) fits(n *node) *Problem {
-	value, problem := r.value(n)
+func (n *node) fits(r *run) *Problem {
+	value, problem := n.value(r)
 	if problem != nil && !problem.IsIncomplete {
 		return problem
 	}
@@ -254,17 +254,17 @@ func (r *run) fits(n *node) *Problem {
 		}
 		for i := range length {
 			if element, ok := r.element(n, i).(*node); ok {
-				if problem := r.fits(element); problem != nil {
+				if problem := element.fits(r); problem != nil {
 					return problem
 				}
 			}
 		}
 		return nil
 	}
-	names, problem := r.fields(n)
+	names, problem := n.fields(r)
 	for _, name := range names {
-		if field := r.arc(n, name); field != nil && problem == nil {
-			problem = r.fits(field)
+		if field := n.arc(r, name); field != nil && problem == nil {
+			problem = field.fits(r)
 		}
 	}
 	return problem
@@ -281,7 +281,7 @@ func (v Value) Guards() (problem *Problem) {
 	if !ok {
 		return nil
 	}
-	value, problem := v.run.target(n)
+	value, problem := n.target(v.run)
 	if problem != nil {
 		return problem
 	}
@@ -292,7 +292,7 @@ func (v Value) Guards() (problem *Problem) {
 		_, problem = v.run.length(n)
 		return problem
 	}
-	if _, problem = v.run.fields(n); problem != nil {
+	if _, problem = n.fields(v.run); problem != nil {
 		return problem
 	}
 	return n.problem

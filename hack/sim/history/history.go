@@ -6,6 +6,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -22,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
@@ -96,13 +96,15 @@ func begin(o Options) (*history, error) {
 	time.Sleep(o.Start)
 	h := &history{
 		Options: o, served: served, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))},
-		began: time.Now(), altered: sets.New[types.UID](), arrivedLate: sets.New[string](), unanswered: make(map[string]time.Time), marksOf: make(map[string]types.UID),
+		began: time.Now(), altered: sets.New[types.UID](), marksOf: make(map[string]types.UID),
+		notes: notes{arrivedLate: sets.New[string](), unanswered: make(map[string]time.Time)},
 	}
+	h.webhooks = webhooks{kinds: kind.WithoutDecorators(o.Kinds), random: h.random, log: slog.New(errorLog{h})}
 	o.Faults.Random = h.random.IntN
 	h.server.Disturb(o.Faults)
 	store.Skew = o.Skew
 	if !o.Unchecked {
-		store.Webhooks = h.webhooks()
+		store.Webhooks = h.webhooks.configured()
 	}
 	return h, nil
 }
@@ -229,54 +231,12 @@ type history struct {
 	altered sets.Set[types.UID]
 	// requests are those of operators, without those for Leases.
 	requests atomic.Int64
-	// late are the requests that arrive late, and arrivedLate the objects that they created.
-	late        sync.WaitGroup
-	arrivedLate sets.Set[string]
-	mu          sync.Mutex
-	// noted are the violations that were seen while the history was played.
-	noted []string
-	// isRestored means that an older state was restored: what operators know of their writes may be lost.
-	isRestored bool
-	// unanswered is when the creation of a child for an owner was last not answered.
-	unanswered map[string]time.Time
-	// marksOf are the objects that have marks, and events are all Events.
-	marksOf map[string]types.UID
-	events  []event
-	// operators is how many were started, serving are the webhooks of those that run, and moments is what happened to them.
-	operators int
-	serving   []*admission.Server
-	moments   []moment
-}
-
-// moment is something that happened.
-type moment struct {
-	at   time.Time
-	text string
-}
-
-// tell adds to the story.
-func (h *history) tell(format string, args ...any) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := time.Now()
-	h.moments = append(h.moments, moment{now, now.Format(apiserver.Clock) + " " + fmt.Sprintf(format, args...)})
-}
-
-// story tells all writes, but renewals of Leases, and what happened to operators.
-func (h *history) story(changes []apiserver.Change) (told []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := slices.Clone(h.moments)
-	for _, c := range changes {
-		if c.Object().GetNamespace() != leases {
-			all = append(all, moment{c.At, c.String()})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b moment) int { return a.at.Compare(b.at) })
-	for _, m := range all {
-		told = append(told, m.text)
-	}
-	return told
+	late     sync.WaitGroup       // the requests that arrive late
+	marksOf  map[string]types.UID // the objects that have marks
+	// operators is how many were started, and webhooks are those of the ones that run.
+	operators atomic.Int64
+	webhooks  webhooks
+	notes
 }
 
 // isByOperator reports whether an operator has written something else than a Lease.

@@ -7,9 +7,7 @@ import (
 	"regexp"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -112,24 +110,4 @@ func text(object *unstructured.Unstructured) string {
 		panic(err) // it was decoded from JSON
 	}
 	return string(encoded)
-}
-
-// event is an Event about an object.
-type event struct {
-	of   types.UID
-	text string
-}
-
-// events records Events.
-type events struct{ *history }
-
-// Eventf implements events.EventRecorder of client-go.
-func (e events) Eventf(object, _ runtime.Object, _, reason, _, note string, args ...any) {
-	about, err := meta.Accessor(object)
-	if err != nil {
-		panic(err) // only objects have Events
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.events = append(e.events, event{about.GetUID(), reason + ": " + fmt.Sprintf(note, args...)})
 }

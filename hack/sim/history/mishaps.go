@@ -70,9 +70,7 @@ func (h *history) restore(_ context.Context, random *rand.Rand) {
 		h.tell("etcd is restored from a copy without the last %d writes", back)
 		s.Restore(n - back)
 	})
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.isRestored = true
+	h.noteRestored()
 }
 
 // undone is how often someone who fights for a child changes it.

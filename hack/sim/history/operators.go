@@ -72,12 +72,12 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	defer stop()
 	e, err := engine.New(engine.Config{
 		Kinds: h.Kinds, Client: client, Informers: informers.New(ctx, caches, nil), Mapper: mapper,
-		Log: slog.New(errorLog{h}), Events: events{h}, Workers: h.Workers, Shards: elected.Shards(),
+		Log: slog.New(errorLog{h}), Events: events{&h.notes}, Workers: h.Workers, Shards: elected.Shards(),
 	})
 	if err != nil {
 		return err
 	}
-	webhooks, err := h.serve()
+	webhooks, err := h.webhooks.serve()
 	if err != nil {
 		return err
 	}
@@ -88,11 +88,11 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	case err = <-ended:
 		h.tell("%s ends: %v", process.name, err)
 		process.dead.Store(true)
-		h.leave(webhooks)
+		h.webhooks.leave(webhooks)
 	case <-time.After(d):
 		h.tell("%s is stopped", process.name)
 		process.dead.Store(kill)
-		h.leave(webhooks)
+		h.webhooks.leave(webhooks)
 		stop()
 		err = <-ended
 	}

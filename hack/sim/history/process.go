@@ -35,10 +35,7 @@ type process struct {
 }
 
 func newProcess(h *history) *process {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.operators++
-	return &process{history: h, name: fmt.Sprint(operator, h.operators), answered: sets.New[string]()}
+	return &process{history: h, name: fmt.Sprint(operator, h.operators.Add(1)), answered: sets.New[string]()}
 }
 
 var errKilled = errors.New("the operator was killed")
@@ -216,19 +213,6 @@ func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *un
 	return live
 }
 
-// note adds a violation.
-func (h *history) note(violation string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.noted = append(h.noted, violation)
-}
-
-func (h *history) wasRestored() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.isRestored
-}
-
 // created returns the object that a request creates; nil if it creates none, or a Lease.
 func created(r *http.Request, sent []byte) *unstructured.Unstructured {
 	object := new(unstructured.Unstructured)
@@ -236,26 +220,4 @@ func created(r *http.Request, sent []byte) *unstructured.Unstructured {
 		return nil
 	}
 	return object
-}
-
-// noteLate notes an object whose creation arrived late.
-func (h *history) noteLate(r *http.Request, sent []byte) {
-	if object := created(r, sent); object != nil {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.arrivedLate.Insert(idOf(object))
-	}
-}
-
-// noteUnanswered notes a child whose creation was not answered: nobody knows whether it was created.
-func (h *history) noteUnanswered(r *http.Request, sent []byte) {
-	child := created(r, sent)
-	if child == nil {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, owner := range child.GetOwnerReferences() {
-		h.unanswered[idFor(child, owner)] = time.Now()
-	}
 }

@@ -226,11 +226,11 @@ func (u user) written(k *kind.Kind, object *unstructured.Unstructured) (*unstruc
 	if version == k.GroupVersionKind {
 		return object, nil
 	}
-	there, err := u.convert(object, version.GroupVersion())
+	there, err := u.webhooks.convert(object, version.GroupVersion())
 	if err != nil {
 		return object, err
 	}
-	back, err := u.convert(there, k.GroupVersionKind.GroupVersion())
+	back, err := u.webhooks.convert(there, k.GroupVersionKind.GroupVersion())
 	if err != nil {
 		return object, err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -23,43 +24,53 @@ import (
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
 
-// webhooks returns those of the operators, as the API server is told to call them.
-func (h *history) webhooks() *apiserver.Webhooks {
-	mutating, validating := admission.Configurations(kind.WithoutDecorators(h.Kinds), admission.Webhooks{
+// webhooks are those of the operators that run.
+type webhooks struct {
+	kinds  []*kind.Kind
+	random *source
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	serving []*admission.Server
+}
+
+// configured returns them as the API server is told to call them.
+func (w *webhooks) configured() *apiserver.Webhooks {
+	mutating, validating := admission.Configurations(w.kinds, admission.Webhooks{
 		Service: new(admissionregistrationv1.ServiceReference{Namespace: leases, Name: product}), User: product,
 	})
-	return apiserver.NewWebhooks(mutating, validating, h.review)
+	return apiserver.NewWebhooks(mutating, validating, w.review)
 }
 
 // serve starts the webhooks of an operator.
-func (h *history) serve() (*admission.Server, error) {
-	server, err := admission.New(admission.Config{Kinds: kind.WithoutDecorators(h.Kinds), Log: slog.New(errorLog{h})})
+func (w *webhooks) serve() (*admission.Server, error) {
+	server, err := admission.New(admission.Config{Kinds: w.kinds, Log: w.log})
 	if err != nil {
 		return nil, err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.serving = append(h.serving, server)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.serving = append(w.serving, server)
 	return server, nil
 }
 
 // leave ends the webhooks of an operator.
-func (h *history) leave(server *admission.Server) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.serving = slices.DeleteFunc(h.serving, func(s *admission.Server) bool { return s == server })
+func (w *webhooks) leave(server *admission.Server) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.serving = slices.DeleteFunc(w.serving, func(s *admission.Server) bool { return s == server })
 }
 
 var errNoWebhook = errors.New("no operator answers")
 
 // review has one of the operators answer a review.
-func (h *history) review(path string, review *admissionv1.AdmissionReview) (*admissionv1.AdmissionReview, error) {
+func (w *webhooks) review(path string, review *admissionv1.AdmissionReview) (*admissionv1.AdmissionReview, error) {
 	answer := new(admissionv1.AdmissionReview)
-	return answer, h.ask(path, review, answer)
+	return answer, w.ask(path, review, answer)
 }
 
 // convert has one of the operators convert an object to another version.
-func (h *history) convert(object *unstructured.Unstructured, to schema.GroupVersion) (*unstructured.Unstructured, error) {
+func (w *webhooks) convert(object *unstructured.Unstructured, to schema.GroupVersion) (*unstructured.Unstructured, error) {
 	encoded, err := object.MarshalJSON()
 	if err != nil {
 		return nil, err
@@ -69,7 +80,7 @@ func (h *history) convert(object *unstructured.Unstructured, to schema.GroupVers
 		Request:  &apiextensionsv1.ConversionRequest{UID: "1", DesiredAPIVersion: to.String(), Objects: []runtime.RawExtension{{Raw: encoded}}},
 	}
 	answer := new(apiextensionsv1.ConversionReview)
-	if err := h.ask(admission.ConvertPath, review, answer); err != nil {
+	if err := w.ask(admission.ConvertPath, review, answer); err != nil {
 		return nil, err
 	}
 	if answer.Response.Result.Status != metav1.StatusSuccess || len(answer.Response.ConvertedObjects) != 1 {
@@ -80,10 +91,10 @@ func (h *history) convert(object *unstructured.Unstructured, to schema.GroupVers
 }
 
 // ask has one of the operators answer a request.
-func (h *history) ask(path string, question, answer any) error {
-	h.mu.Lock()
-	serving := slices.Clone(h.serving)
-	h.mu.Unlock()
+func (w *webhooks) ask(path string, question, answer any) error {
+	w.mu.Lock()
+	serving := slices.Clone(w.serving)
+	w.mu.Unlock()
 	if len(serving) == 0 {
 		return errNoWebhook
 	}
@@ -94,7 +105,7 @@ func (h *history) ask(path string, question, answer any) error {
 	request := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(sent))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
-	serving[h.random.IntN(len(serving))].ServeHTTP(recorder, request)
+	serving[w.random.IntN(len(serving))].ServeHTTP(recorder, request)
 	if recorder.Code != http.StatusOK {
 		return fmt.Errorf("%d: %s", recorder.Code, recorder.Body)
 	}
