@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/simulate"
 	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
@@ -126,7 +126,7 @@ func (r *replay) owners() (owners []string) {
 func (r *replay) uids() map[string]types.UID {
 	uids, owners := make(map[string]types.UID), r.owners()
 	for _, child := range r.children() {
-		if slices.Contains(owners, child.GetLabels()[plan.LabelOwnerUID]) {
+		if slices.Contains(owners, child.GetLabels()[children.LabelOwnerUID]) {
 			uids[child.GetNamespace()+"/"+simulate.NameOf(child)] = child.GetUID()
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/simulate"
 	scenarios "github.com/fescue-dev/fescue/internal/scenario"
 	"github.com/fescue-dev/fescue/internal/testing/damagetest"
@@ -92,7 +92,7 @@ func (r *replay) owned() []*unstructured.Unstructured {
 			owners[string(object.GetUID())] = true
 		}
 	}
-	return slices.DeleteFunc(r.children(), func(child *unstructured.Unstructured) bool { return !owners[child.GetLabels()[plan.LabelOwnerUID]] })
+	return slices.DeleteFunc(r.children(), func(child *unstructured.Unstructured) bool { return !owners[child.GetLabels()[children.LabelOwnerUID]] })
 }
 
 // damageChildren damages children at random, but only one of each set.
@@ -104,7 +104,7 @@ func (r *replay) damageChildren(name string, step *scenarios.Step, random *rand.
 	var all []damaged
 	seen := make(map[string]bool)
 	for _, child := range r.owned() {
-		if of := child.GetLabels()[plan.LabelOwnerUID] + "/" + plan.ChildName(child); !seen[of] {
+		if of := child.GetLabels()[children.LabelOwnerUID] + "/" + children.NameInKind(child); !seen[of] {
 			seen[of] = true
 			fields := map[string]any{"metadata": child.Object["metadata"]}
 			if applied := appliedBy(child); applied != nil { // another may not be corrected
@@ -133,7 +133,7 @@ func (r *replay) damage(name string, child *unstructured.Unstructured, d damaget
 	what := name + " " + simulate.NameOf(child) + " " + d.Name
 	for _, k := range r.kinds {
 		for _, object := range r.list(k.GroupVersionResource(), "") {
-			if object.GetDeletionTimestamp() != nil && plan.IsLabelledFor(child, &object) {
+			if object.GetDeletionTimestamp() != nil && children.IsLabelledFor(child, &object) {
 				what += " while it is deleted"
 			}
 		}
@@ -271,7 +271,7 @@ func (r *replay) clear() {
 		for _, resource := range builtIn {
 			for _, namespace := range r.namespaces {
 				in := newClients(r.t, namespace)
-				for _, child := range in.list(resource, plan.LabelOwnerUID) {
+				for _, child := range in.list(resource, children.LabelOwnerUID) {
 					left++
 					if len(child.GetFinalizers()) > 0 {
 						_, _ = in.objects(resource).Patch(r.t.Context(), child.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/simulate"
 	"github.com/fescue-dev/fescue/internal/testing/damagetest"
 )
@@ -124,7 +124,7 @@ func (o *observer) saw(object *unstructured.Unstructured, isGone bool) {
 		count, _, _ := unstructured.NestedInt64(object.Object, "spec", "count")
 		namespaces, _, _ := unstructured.NestedSlice(object.Object, "spec", "namespaces")
 		o.limits[uid] = max(o.limits[uid], int(count), len(namespaces))
-	case isNew && isGone || plan.ChildName(object) == "" || object.GetLabels()[plan.LabelOwnerUID] == "":
+	case isNew && isGone || children.NameInKind(object) == "" || object.GetLabels()[children.LabelOwnerUID] == "":
 		return
 	case isNew:
 		o.checkCreated(object)
@@ -150,7 +150,7 @@ func (o *observer) describe(object *unstructured.Unstructured) string {
 	for _, reference := range object.GetOwnerReferences() {
 		references = append(references, fmt.Sprintf("%.5s", reference.UID))
 	}
-	return fmt.Sprintf("%schild %s of %.5s, references %v, %s, %v", deleted, plan.ChildName(object), object.GetLabels()[plan.LabelOwnerUID], references,
+	return fmt.Sprintf("%schild %s of %.5s, references %v, %s, %v", deleted, children.NameInKind(object), object.GetLabels()[children.LabelOwnerUID], references,
 		object.GetAnnotations()["fescue.dev/created-as"], object.Object["data"])
 }
 
@@ -183,11 +183,11 @@ func (o *observer) release(namespace string) []*unstructured.Unstructured {
 
 // checkCreated counts a child that was created, with those that exist.
 func (o *observer) checkCreated(object *unstructured.Unstructured) {
-	of := membership{types.UID(object.GetLabels()[plan.LabelOwnerUID]), plan.ChildName(object)}
+	of := membership{types.UID(object.GetLabels()[children.LabelOwnerUID]), children.NameInKind(object)}
 	n := 0
 	for _, other := range o.live {
 		labels := other.GetLabels()
-		if labels[foreignLabel] == "" && other.GetDeletionTimestamp() == nil && plan.ChildName(other) == of.child && labels[plan.LabelOwnerUID] == string(of.owner) && !plan.IsCopy(other) {
+		if labels[foreignLabel] == "" && other.GetDeletionTimestamp() == nil && children.NameInKind(other) == of.child && labels[children.LabelOwnerUID] == string(of.owner) && !children.IsCopy(other) {
 			n++
 		}
 	}
@@ -195,7 +195,7 @@ func (o *observer) checkCreated(object *unstructured.Unstructured) {
 	if object.GetLabels()["fescue.dev/phase"] == "" {
 		return
 	}
-	entry := fmt.Sprint(of, object.GetAnnotations()[plan.AnnotationEntered])
+	entry := fmt.Sprint(of, object.GetAnnotations()[children.AnnotationEntered])
 	if o.runs[entry] != "" {
 		o.violated("%s/%s was created again in one entry of its phase", object.GetKind(), object.GetName())
 	}
@@ -237,7 +237,7 @@ func (o *observer) where(holds func(*unstructured.Unstructured) bool) (found []*
 // childrenOf returns the objects that are labelled as the children of an object.
 func (o *observer) childrenOf(owner *unstructured.Unstructured) []*unstructured.Unstructured {
 	return o.where(func(object *unstructured.Unstructured) bool {
-		return plan.IsLabelledFor(object, owner) && !plan.IsCopy(object)
+		return children.IsLabelledFor(object, owner) && !children.IsCopy(object)
 	})
 }
 
@@ -263,7 +263,7 @@ func (o *observer) state(owner *unstructured.Unstructured, home string) string {
 			continue // another object of this name was deleted with orphan in that phase, and this one has taken what it left
 		}
 		maps.DeleteFunc(annotations, func(name, _ string) bool { // the others follow from the time, or are those of Kubernetes' controllers
-			return !strings.HasPrefix(name, "fescue.dev/") || name == "fescue.dev/template" || name == plan.AnnotationEntered
+			return !strings.HasPrefix(name, "fescue.dev/") || name == "fescue.dev/template" || name == children.AnnotationEntered
 		})
 		if child.GetKind() == "Pod" || child.GetKind() == "PersistentVolumeClaim" { // changes of them are ignored
 			maps.DeleteFunc(labels, func(name, _ string) bool { return !damagetest.IsMark(name) })
@@ -287,10 +287,10 @@ func (o *observer) state(owner *unstructured.Unstructured, home string) string {
 // isWhole reports whether a child has what it is recognized by. Its phase is told by a label and at the end of the record: one
 // that has lost both is no child of a phase any more.
 func isWhole(child *unstructured.Unstructured, home string) bool {
-	_, hasOwner := child.GetAnnotations()[plan.AnnotationOwner]
+	_, hasOwner := child.GetAnnotations()[children.AnnotationOwner]
 	record, isOrphan := strings.CutSuffix(child.GetAnnotations()["fescue.dev/created-as"], "/Orphan")
 	parts, phase := strings.Split(record, "/"), child.GetLabels()["fescue.dev/phase"]
 	tellsPhase := len(parts) == 3 && phase == "" || len(parts) == 4 && phase == parts[3]
-	return child.GetLabels()[plan.LabelOwnerUID] != "" && hasOwner && tellsPhase &&
+	return child.GetLabels()[children.LabelOwnerUID] != "" && hasOwner && tellsPhase &&
 		(isOrphan || child.GetNamespace() != home || metav1.GetControllerOf(child) != nil)
 }

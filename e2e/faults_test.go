@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testing/damagetest"
 	"github.com/fescue-dev/fescue/internal/testing/testcluster"
@@ -266,8 +266,8 @@ func (r *round) run() {
 // its owner was deleted and left it before that was repaired.
 func (r *round) isNoChild(object *unstructured.Unstructured) bool {
 	record := object.GetAnnotations()["fescue.dev/created-as"]
-	isLeft := object.GetNamespace() == r.namespace && object.GetLabels()[plan.LabelOwnerUID] == "" && len(object.GetOwnerReferences()) == 0
-	return plan.IsCopy(object) || isLeft && record != "" && !strings.HasSuffix(record, "/Orphan")
+	isLeft := object.GetNamespace() == r.namespace && object.GetLabels()[children.LabelOwnerUID] == "" && len(object.GetOwnerReferences()) == 0
+	return children.IsCopy(object) || isLeft && record != "" && !strings.HasSuffix(record, "/Orphan")
 }
 
 // keepNamespace deletes a namespace in which there are children, if asked to, and creates it again when it is gone.
@@ -365,20 +365,20 @@ func (r *round) isDeletable(object *unstructured.Unstructured) bool {
 
 // damage damages a child, as damagetest does.
 func (r *round) damage(owner *unstructured.Unstructured) {
-	children := slices.DeleteFunc(r.seen.childrenOf(owner), func(child *unstructured.Unstructured) bool {
+	existing := slices.DeleteFunc(r.seen.childrenOf(owner), func(child *unstructured.Unstructured) bool {
 		return !isWhole(child, r.namespace) || child.GetDeletionTimestamp() != nil || child.GetLabels()[foreignLabel] != ""
 	})
 	isArchive := owner.GetKind() == "Archive"
-	if len(children) == 0 || isArchive && owner.GetDeletionTimestamp() != nil { // it reads what may be orphaned as well
+	if len(existing) == 0 || isArchive && owner.GetDeletionTimestamp() != nil { // it reads what may be orphaned as well
 		return
 	}
-	child := children[r.random.IntN(len(children))]
+	child := existing[r.random.IntN(len(existing))]
 	all := append(damagetest.Of(child), slices.Repeat([]damagetest.Damage{{Name: "deleted"}}, 4)...) // most others are about marks
 	d := all[r.random.IntN(len(all))]
 	isOnce, isGuard := child.GetLabels()["fescue.dev/phase"] != "", owner.GetKind() == "Guard"
 	makesCopy := d.Name == "other fescue.dev/created-as"
 	if takesAway := d.Patch == nil || makesCopy || d.Name == "without annotations" || strings.HasSuffix(d.Name, "entered"); takesAway && (isOnce || isArchive) {
-		created, _, _ := unstructured.NestedString(owner.Object, "status", "childInventory", "created", plan.ChildName(child))
+		created, _, _ := unstructured.NestedString(owner.Object, "status", "childInventory", "created", children.NameInKind(child))
 		if isArchive || isGuard || created != string(child.GetUID()) {
 			return // an object that is being deleted would wait for it, or it would run again before it is recorded
 		}
@@ -523,9 +523,9 @@ func (r *round) requireNothingLeft() {
 	var left []*unstructured.Unstructured
 	if !r.until(func() bool {
 		left = r.seen.where(func(o *unstructured.Unstructured) bool {
-			owner := types.UID(o.GetLabels()[plan.LabelOwnerUID])
+			owner := types.UID(o.GetLabels()[children.LabelOwnerUID])
 			stays := strings.HasSuffix(o.GetAnnotations()["fescue.dev/created-as"], "/Orphan") || r.released[owner] && o.GetNamespace() == r.namespace
-			return !stays && (owner != "" || o.GetAnnotations()[plan.AnnotationOwner] != "") && (!r.lost[o.GetUID()] || isWhole(o, r.namespace))
+			return !stays && (owner != "" || o.GetAnnotations()[children.AnnotationOwner] != "") && (!r.lost[o.GetUID()] || isWhole(o, r.namespace))
 		})
 		return len(left) == 0
 	}) {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/crds/install"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/testing/logtest"
 	"github.com/fescue-dev/fescue/internal/testing/testcluster"
@@ -250,7 +250,7 @@ func TestChildThatLeavesItsShard(t *testing.T) {
 	}
 	podOf := func(set *unstructured.Unstructured) string {
 		c.awaitReady(customclusters, set.GetName())
-		found := c.list(pods, plan.LabelOwnerUID+"="+string(set.GetUID()))
+		found := c.list(pods, children.LabelOwnerUID+"="+string(set.GetUID()))
 		require.Len(t, found, 1)
 		return found[0].GetName()
 	}
@@ -263,7 +263,7 @@ func TestChildThatLeavesItsShard(t *testing.T) {
 	require.NoError(t, err)
 	c.patch(pods, left, string(patch))
 	c.await(customclusters, sets[0].GetName(), "another Pod", func(*unstructured.Unstructured) bool {
-		found := c.list(pods, plan.LabelOwnerUID+"="+string(sets[0].GetUID()))
+		found := c.list(pods, children.LabelOwnerUID+"="+string(sets[0].GetUID()))
 		return len(found) == 1 && found[0].GetName() != left
 	})
 }

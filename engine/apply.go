@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -48,7 +49,7 @@ type applier struct {
 	// stays asks the API server once for the owner, if that is still one that keeps children.
 	stays func() (*unstructured.Unstructured, error)
 	// line follows once what leads to the owner.
-	line func() (*plan.Line, error)
+	line func() (*children.Line, error)
 
 	mu   sync.Mutex
 	done plan.Changes
@@ -60,7 +61,7 @@ type applier struct {
 func (r *reconciliation) CarryOut(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
 	a := &applier{reconciliation: r, owner: owner, todo: todo, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
 	a.stays = sync.OnceValues(func() (*unstructured.Unstructured, error) { return r.stays(ctx, owner) })
-	a.line = sync.OnceValues(func() (*plan.Line, error) { return r.trace(ctx, owner) })
+	a.line = sync.OnceValues(func() (*children.Line, error) { return r.trace(ctx, owner) })
 	a.ask(ctx)
 	a.all(ctx, todo.Steps)
 	if todo.MayPrune() && a.done.Rejected == nil && a.done.Failed == nil && !a.done.Waiting {
@@ -218,7 +219,7 @@ func (a *applier) mayCreate(s plan.Step) error {
 		return nil
 	}
 	stored, err := a.stays()
-	if err == nil && !plan.Lists(stored, s.Wanted) {
+	if err == nil && !children.IsListed(stored, s.Wanted) {
 		return errWaiting
 	}
 	return err
@@ -266,7 +267,7 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 
 // correct gives a child all fields of its template by server-side apply.
 func (a *applier) correct(ctx context.Context, s plan.Step) error {
-	wanted := plan.WithOwnMetadata(s.Wanted)
+	wanted := children.WithOwnMetadata(s.Wanted)
 	wanted.SetUID(s.Live.GetUID()) // it must not overwrite what someone else has created meanwhile
 	client := a.writer(s)
 	var before *unstructured.Unstructured
@@ -303,7 +304,7 @@ func (a *applier) ifOwned(ctx context.Context, s plan.Step, send func(version st
 			return errWaiting
 		}
 		live, readErr := a.client(s).Get(ctx, s.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(readErr) || readErr == nil && (live.GetUID() != s.Live.GetUID() || !plan.IsOwnedBy(live, a.owner) || plan.IsCopy(live) != plan.IsCopy(s.Live)) {
+		if apierrors.IsNotFound(readErr) || readErr == nil && (live.GetUID() != s.Live.GetUID() || !children.IsOwnedBy(live, a.owner) || children.IsCopy(live) != children.IsCopy(s.Live)) {
 			return errWaiting // for its event, which queues the owner
 		}
 		if readErr != nil {
@@ -381,18 +382,18 @@ func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 		}
 	}
 	labels := make(map[string]any)
-	for _, name := range plan.OwnLabels {
+	for _, name := range children.OwnLabels {
 		labels[name] = nil // one that it should not have
 		if value, ok := s.Wanted.GetLabels()[name]; ok {
 			labels[name] = value
 		}
 	}
 	annotations := make(map[string]any)
-	for _, name := range plan.OwnAnnotations {
+	for _, name := range children.OwnAnnotations {
 		annotations[name] = s.Wanted.GetAnnotations()[name]
 	}
-	if entered := plan.Annotation(s.Wanted, plan.AnnotationEntered); entered != "" {
-		annotations[plan.AnnotationEntered] = entered
+	if entered := children.Annotation(s.Wanted, children.AnnotationEntered); entered != "" {
+		annotations[children.AnnotationEntered] = entered
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),
@@ -468,5 +469,5 @@ func (a *applier) remember(s plan.Step, stored *unstructured.Unstructured) {
 	a.writes.rememberChild(a.name, a.owner.GetUID(), childPlace{s.Resource, stored.GetNamespace()}, stored.GetResourceVersion())
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.done.Stored = append(a.done.Stored, plan.LiveChild{Name: s.Child, Resource: s.Resource, Object: stored})
+	a.done.Stored = append(a.done.Stored, children.Live{Name: s.Child, Resource: s.Resource, Object: stored})
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
@@ -43,14 +44,14 @@ func indexByOwner(object any) ([]string, error) {
 		return nil, fmt.Errorf("cache holds a %T", object)
 	}
 	var keys []string
-	for _, key := range plan.OwnerKeys(u) {
+	for _, key := range children.OwnerKeys(u) {
 		keys = append(keys, string(key))
 	}
 	return keys, nil
 }
 
 // byOwner returns the cached children of a key: in the namespace of their owner, or anywhere.
-func byOwner(w *informers.Watch, namespace string, isAnywhere bool, key plan.OwnerKey) ([]any, error) {
+func byOwner(w *informers.Watch, namespace string, isAnywhere bool, key children.OwnerKey) ([]any, error) {
 	if isAnywhere {
 		return w.ByIndexAnywhere(ownerIndex, string(key))
 	}
@@ -60,29 +61,29 @@ func byOwner(w *informers.Watch, namespace string, isAnywhere bool, key plan.Own
 // ownerName returns the name of the object that a child names as its owner, with its namespace if that is not the
 // child's.
 func (t *childTypes) ownerName(child metav1.Object, owner string) cache.ObjectName {
-	return cache.ObjectName(plan.OwnerAt(t.kind, child, owner))
+	return cache.ObjectName(children.OwnerAt(t.kind, child, owner))
 }
 
 // ownedBy returns the cached children of an object, which must not be changed, sorted by
 // name.
 func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watch) ([]*unstructured.Unstructured, error) {
-	var children []*unstructured.Unstructured
-	reaches := plan.Reaches(t.kind, owner)
-	for _, key := range plan.KeysOf(t.kind, owner) {
+	var existing []*unstructured.Unstructured
+	reaches := children.Reaches(t.kind, owner)
+	for _, key := range children.KeysOf(t.kind, owner) {
 		found, err := byOwner(w, owner.GetNamespace(), reaches, key)
 		if err != nil {
 			return nil, err
 		}
 		for _, object := range found {
-			if u, ok := object.(*unstructured.Unstructured); ok && plan.CanOwn(owner, u) && plan.IsKeptBy(t.kind, u) {
-				children = append(children, u)
+			if u, ok := object.(*unstructured.Unstructured); ok && children.CanOwn(owner, u) && children.IsKeptBy(t.kind, u) {
+				existing = append(existing, u)
 			}
 		}
 	}
-	slices.SortFunc(children, func(a, b *unstructured.Unstructured) int {
+	slices.SortFunc(existing, func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(strings.Compare(a.GetName(), b.GetName()), strings.Compare(a.GetNamespace(), b.GetNamespace()))
 	})
-	return slices.CompactFunc(children, func(a, b *unstructured.Unstructured) bool { return a.GetUID() == b.GetUID() }), nil
+	return slices.CompactFunc(existing, func(a, b *unstructured.Unstructured) bool { return a.GetUID() == b.GetUID() }), nil
 }
 
 // childTypes are the types of a kind's children, and the watches of those that are served.
@@ -160,7 +161,7 @@ func (t *childTypes) view(owner *unstructured.Unstructured) (*plan.View, error) 
 			return nil, err
 		}
 		for _, child := range owned {
-			v.Children = append(v.Children, plan.Live(resource, child))
+			v.Children = append(v.Children, children.Of(resource, child))
 		}
 	}
 	v.Strays = func(set, namespace string, labels map[string]string) []*unstructured.Unstructured {
@@ -256,7 +257,7 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 	if !c.types.isWatched(resource) {
 		w, err := c.fill(
 			ctx,
-			informers.Selection{Resource: resource, Labels: plan.ManagedSelector, Share: c.shareOfChildren(), Keep: keptOfChildren(gvk, c.kinds())},
+			informers.Selection{Resource: resource, Labels: children.ManagedSelector, Share: c.shareOfChildren(), Keep: keptOfChildren(gvk, c.kinds())},
 			intake{c}.ofChildren(resource),
 		)
 		if err != nil {
@@ -270,7 +271,7 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 		if facts.Type != gvk || len(facts.StrayLabels) == 0 || c.types.watchesStrays(set) {
 			continue
 		}
-		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.StraySelector(facts.StrayLabels), Keep: keptOfStrays}, intake{c}.ofStrays(set, facts.StrayLabels))
+		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: children.StraySelector(facts.StrayLabels), Keep: keptOfStrays}, intake{c}.ofStrays(set, facts.StrayLabels))
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/reconcile"
 	"github.com/fescue-dev/fescue/internal/informers"
@@ -41,7 +42,7 @@ type controller struct {
 	memories   *memories
 	spare      *spare
 	repeats    *repeats
-	normalized *plan.Normalized
+	normalized *children.Normalized
 	swaps      *plan.Swaps // of all kinds
 	manager    string      // of the fields that are written
 	metrics    kindMetrics
@@ -79,7 +80,7 @@ func newController(k *kind.Kind, config *Config, shards *shards, shard int) *con
 		kind: k, config: config, shards: shards, shard: shard,
 		log:   logOf(config.Log, k),
 		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), memories: newMemories(), spare: newSpare(maxBatch), repeats: newRepeats(),
-		normalized: plan.NewNormalized(), swaps: plan.NewSwaps(), manager: plan.FieldManager(k),
+		normalized: children.NewNormalized(), swaps: plan.NewSwaps(), manager: plan.FieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 		kinds:   func() []*kind.Kind { return []*kind.Kind{k} },
 	}

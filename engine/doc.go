@@ -7,5 +7,5 @@
 // status) → reconcile.go (status and Events) → controller.go (retry, requeue or forget).
 //
 // It knows kinds only as kind.Kind: nothing of CUE, of single kinds, or of admission. What
-// needs no cluster is in its packages reconcile, plan and inject.
+// needs no cluster is in its packages reconcile, plan, children and inject.
 package engine

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -129,7 +130,7 @@ func (i intake) noteLeaving(object *unstructured.Unstructured) {
 // type. Those that it no longer selects are queued by the children that it created for them.
 func (i intake) concerns(e event) bool {
 	return slices.ContainsFunc([]*unstructured.Unstructured{e.before, e.after}, func(state *unstructured.Unstructured) bool {
-		return state != nil && i.isOfShard(state.GetUID()) && (i.kind.Target == nil || plan.Decorates(i.kind, state))
+		return state != nil && i.isOfShard(state.GetUID()) && (i.kind.Target == nil || children.Decorates(i.kind, state))
 	})
 }
 
@@ -145,7 +146,7 @@ func needsReconcile(k *kind.Kind, e event) bool {
 	case a == nil, a.GetUID() != b.GetUID(), (a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil):
 		return true
 	case k.Target != nil:
-		return plan.Decorates(k, a) != plan.Decorates(k, b) || plan.IsKept(k, a) != plan.IsKept(k, b) ||
+		return children.Decorates(k, a) != children.Decorates(k, b) || plan.IsKept(k, a) != plan.IsKept(k, b) ||
 			!equality.Semantic.DeepEqual(k.ReadOfObject(a.Object), k.ReadOfObject(b.Object))
 	}
 	return a.GetGeneration() != b.GetGeneration() ||
@@ -171,15 +172,15 @@ type childEvent struct {
 // eventOf returns what an event of a child means, each owner once: those that the controller references name, and those that the child
 // was created for, if another has adopted it.
 func eventOf(k *kind.Kind, e event) childEvent {
-	c := childEvent{when: soon, isNews: e.before == nil || e.after == nil || !plan.IsSameChild(k, e.before, e.after)}
+	c := childEvent{when: soon, isNews: e.before == nil || e.after == nil || !children.IsSame(k, e.before, e.after)}
 	for _, child := range []*unstructured.Unstructured{e.before, e.after} {
 		if child == nil {
 			continue
 		}
-		if createdFor, found := strings.CutPrefix(plan.Annotation(child, plan.AnnotationOwner), plan.OwnerPrefix(k)); found {
+		if createdFor, found := strings.CutPrefix(children.Annotation(child, children.AnnotationOwner), children.OwnerPrefix(k)); found {
 			c.add(k, child, createdFor)
 		}
-		if holder := plan.HolderOf(k, child); holder != nil {
+		if holder := children.HolderOf(k, child); holder != nil {
 			c.add(k, child, holder.Name)
 		}
 	}
@@ -187,7 +188,7 @@ func eventOf(k *kind.Kind, e event) childEvent {
 	if last == nil {
 		last = e.before
 	}
-	_, isMember := k.Sets[plan.ChildName(last)]
+	_, isMember := k.Sets[children.NameInKind(last)]
 	isLeaving := last.GetDeletionTimestamp() != nil
 	switch {
 	case e.isInitial:
@@ -205,7 +206,7 @@ func eventOf(k *kind.Kind, e event) childEvent {
 }
 
 func (c *childEvent) add(k *kind.Kind, child *unstructured.Unstructured, name string) {
-	at := cache.ObjectName(plan.OwnerAt(k, child, name))
+	at := cache.ObjectName(children.OwnerAt(k, child, name))
 	i := slices.IndexFunc(c.owners, func(known owner) bool { return known.name == at })
 	if i < 0 {
 		i = len(c.owners)
@@ -250,7 +251,7 @@ func (i intake) ofChildren(resource schema.GroupVersionResource) cache.ResourceE
 // isDeleting reports whether this process has requested the deletion of a child, or may just have: the
 // event can be here before the answer to the request.
 func (i intake) isDeleting(child *unstructured.Unstructured) bool {
-	holder := plan.HolderOf(i.kind, child)
+	holder := children.HolderOf(i.kind, child)
 	if holder == nil {
 		return false
 	}
@@ -263,7 +264,7 @@ func (i intake) isDeleting(child *unstructured.Unstructured) bool {
 // is watched. The event is the same, so the next reconcile reads the child. Nothing is read for a
 // child whose deletion had begun or was requested by this process.
 func (i intake) mayBeLost(resource schema.GroupVersionResource, child *unstructured.Unstructured) {
-	holder := plan.HolderOf(i.kind, child)
+	holder := children.HolderOf(i.kind, child)
 	if holder == nil || child.GetDeletionTimestamp() != nil || !i.isOfShard(holder.UID) || !i.shards.owns(i.shard) {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -50,7 +50,7 @@ func TestEventOf(t *testing.T) {
 	child := func(change func(*unstructured.Unstructured)) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
 			"name": "a-1", "namespace": "default", "labels": map[string]any{"fescue.dev/child": "pods"},
-			"annotations": map[string]any{plan.AnnotationOwner: plan.OwnerPrefix(k) + "a"},
+			"annotations": map[string]any{children.AnnotationOwner: children.OwnerPrefix(k) + "a"},
 		}}}
 		u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: k.GroupVersionKind.GroupVersion().String(), Kind: "Customcluster", Name: "a", UID: "a", Controller: new(true)}})
 		change(u)
@@ -72,7 +72,7 @@ func TestEventOf(t *testing.T) {
 	})
 	foreign := child(func(u *unstructured.Unstructured) {
 		u.SetOwnerReferences(nil)
-		u.SetAnnotations(map[string]string{plan.AnnotationOwner: "ats.cnat.fescue.dev/a"})
+		u.SetAnnotations(map[string]string{children.AnnotationOwner: "ats.cnat.fescue.dev/a"})
 	})
 	for name, tc := range map[string]struct {
 		event  event
@@ -114,7 +114,7 @@ func TestOwnerIsNamedOnce(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Shipped(t, "At")
 	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a-pod", "namespace": "default", "uid": "pod"}}}
-	pod.SetAnnotations(map[string]string{plan.AnnotationOwner: plan.OwnerPrefix(k) + "a"})
+	pod.SetAnnotations(map[string]string{children.AnnotationOwner: children.OwnerPrefix(k) + "a"})
 	named := eventOf(k, event{before: pod, after: pod})
 	require.Len(t, named.owners, 1)
 	require.Equal(t, cache.ObjectName{Namespace: "default", Name: "a"}, named.owners[0].name)

@@ -6,17 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/projection"
 )
 
 // keptOfStrays is what is read of unmanaged objects.
-var keptOfStrays = projection.Of(plan.ReadOfMetadata()...)
+var keptOfStrays = projection.Of(children.ReadOfMetadata()...)
 
 // keptOfChildren returns what kinds read of children of a type: everything if one corrects their
 // fields.
 func keptOfChildren(gvk schema.GroupVersionKind, kinds []*kind.Kind) *projection.Fields {
-	keep := keptOfStrays.Union(projection.Of(plan.ReadOfReadiness(gvk)...))
+	keep := keptOfStrays.Union(projection.Of(children.ReadOfReadiness(gvk)...))
 	for _, k := range kinds {
 		switch {
 		case !slices.Contains(k.Owns, gvk):

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
@@ -191,8 +191,8 @@ func leftObject(version string, finalizers ...string) *unstructured.Unstructured
 func keptPod(isControlled bool) *unstructured.Unstructured {
 	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
 		"name": "a-pod", "namespace": "default", "uid": "pod", "resourceVersion": "3",
-		"labels":      map[string]any{"app.kubernetes.io/managed-by": "fescue", plan.LabelOwnerUID: "1", "fescue.dev/child": "pod"},
-		"annotations": map[string]any{plan.AnnotationOwner: "kepts.kept.example.com/a", "fescue.dev/created-as": "Pod/a-pod/pod"},
+		"labels":      map[string]any{"app.kubernetes.io/managed-by": "fescue", children.LabelOwnerUID: "1", "fescue.dev/child": "pod"},
+		"annotations": map[string]any{children.AnnotationOwner: "kepts.kept.example.com/a", "fescue.dev/created-as": "Pod/a-pod/pod"},
 	}}}
 	if isControlled {
 		pod.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(keptObject(), keptObject().GroupVersionKind())})

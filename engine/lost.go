@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -28,23 +29,23 @@ func (r *reconciliation) readLost(ctx context.Context, object *unstructured.Unst
 		switch {
 		case err != nil && !apierrors.IsNotFound(err):
 			return err
-		case err == nil && plan.BelongsTo(live, object, r.kind) && !r.writes.isDeleting(owner, live.GetUID()):
-			v.Children = append(v.Children, plan.Live(where.resource, live))
+		case err == nil && children.BelongsTo(live, object, r.kind) && !r.writes.isDeleting(owner, live.GetUID()):
+			v.Children = append(v.Children, children.Of(where.resource, live))
 		}
 	}
 	for uid, lost := range r.types.lostOf(owner) {
-		if slices.ContainsFunc(v.Children, func(child plan.LiveChild) bool { return child.Object.GetUID() == uid }) {
+		if slices.ContainsFunc(v.Children, func(child children.Live) bool { return child.Object.GetUID() == uid }) {
 			r.types.removeLost(owner, uid)
 			continue
 		}
 		live, err := r.read(ctx, lost)
 		switch {
-		case apierrors.IsNotFound(err) || err == nil && (live.GetUID() != uid || !plan.BelongsTo(live, object, r.kind)):
+		case apierrors.IsNotFound(err) || err == nil && (live.GetUID() != uid || !children.BelongsTo(live, object, r.kind)):
 			r.types.removeLost(owner, uid)
 		case err != nil:
 			return err
 		default:
-			v.Children = append(v.Children, plan.Live(lost.resource, live))
+			v.Children = append(v.Children, children.Of(lost.resource, live))
 		}
 	}
 	return nil

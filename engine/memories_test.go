@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -21,7 +22,7 @@ func TestMemoryIsOfOneObject(t *testing.T) {
 	require.Empty(t, m.byObject)
 
 	var news plan.News
-	news.Met(&plan.Outcome{Foreign: []plan.LiveChild{plan.Live(pods, version("foreign", "1"))}}, memory)
+	news.Met(&plan.Outcome{Foreign: []children.Live{children.Of(pods, version("foreign", "1"))}}, memory)
 	_, foreign := memory.Tell(&news)
 	require.Len(t, foreign, 1)
 	m.keep(name, memory)

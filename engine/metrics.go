@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/reconcile"
 )
 
@@ -189,7 +189,7 @@ func (m kindMetrics) end() {
 // phaseOf returns the phase of an object, and whether it counts: one that a decorator is not for does
 // not.
 func (m kindMetrics) phaseOf(object *unstructured.Unstructured) (phase string, exists bool) {
-	if object == nil || m.kind.Target != nil && !plan.Decorates(m.kind, object) {
+	if object == nil || m.kind.Target != nil && !children.Decorates(m.kind, object) {
 		return "", false
 	}
 	return m.kind.PhaseOf(object.Object), true

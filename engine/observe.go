@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/reconcile"
@@ -36,7 +37,7 @@ func (r *reconciliation) observe(ctx context.Context, object *unstructured.Unstr
 	if err := r.readFormer(ctx, object, v); err != nil {
 		return nil, err
 	}
-	v.Budget, v.Memory, v.Found = r.budget, r.memory, r.lookUp(r.budget, object)
+	v.Budget, v.Seen, v.Found = r.budget, &r.memory.Seen, r.lookUp(r.budget, object)
 	if !r.config.Informers.AllNamespaces() {
 		v.Namespaces = r.config.Informers.Namespaces()
 	}
@@ -61,7 +62,7 @@ func (r *reconciliation) readServer(ctx context.Context, object *unstructured.Un
 	if err != nil {
 		return nil, err
 	}
-	var found []plan.LiveChild
+	var found []children.Live
 	types, watches := r.types.known()
 	read := make(map[schema.GroupVersionResource]bool)
 	v.Unread = make(map[schema.GroupVersionKind]error)
@@ -79,8 +80,8 @@ func (r *reconciliation) readServer(ctx context.Context, object *unstructured.Un
 		}
 		found, v.Unread[gvk] = append(found, children...), err
 	}
-	v.Children = append(slices.DeleteFunc(v.Children, func(child plan.LiveChild) bool {
-		return plan.IsLabelledFor(child.Object, object) || slices.ContainsFunc(found, func(f plan.LiveChild) bool { return f.Object.GetUID() == child.Object.GetUID() })
+	v.Children = append(slices.DeleteFunc(v.Children, func(child children.Live) bool {
+		return children.IsLabelledFor(child.Object, object) || slices.ContainsFunc(found, func(f children.Live) bool { return f.Object.GetUID() == child.Object.GetUID() })
 	}), found...)
 	v.Live = true
 	return v, nil
@@ -96,7 +97,7 @@ func (r *reconciliation) readKnown(ctx context.Context, object *unstructured.Uns
 	for _, child := range v.Children {
 		seen[child.Object.GetUID()] = true
 	}
-	for _, known := range plan.KnownElsewhere(object) {
+	for _, known := range children.KnownElsewhere(object) {
 		if seen[known.UID] || r.writes.isDeleting(cache.MetaObjectToName(object), known.UID) {
 			continue
 		}
@@ -121,7 +122,7 @@ func (r *reconciliation) readKnown(ctx context.Context, object *unstructured.Uns
 			return fmt.Errorf("read %s %s/%s: %w", mapping.Resource.Resource, known.Namespace, known.Name, err)
 		}
 		live.SetManagedFields(nil)
-		if child := plan.Live(mapping.Resource, live); plan.IsOwnedBy(live, object) {
+		if child := children.Of(mapping.Resource, live); children.IsOwnedBy(live, object) {
 			v.Children = append(v.Children, child)
 		} else {
 			v.Unmarked = append(v.Unmarked, child)
@@ -138,16 +139,16 @@ func (r *reconciliation) list(
 	resource schema.GroupVersionResource,
 	isNamespaced bool,
 	gk schema.GroupKind,
-) (children []plan.LiveChild, denied error) {
+) (existing []children.Live, denied error) {
 	namespaces := []string{object.GetNamespace()} // which is empty for all
 	if object.GetNamespace() != "" {
-		namespaces = plan.Places(object, gk)
+		namespaces = children.Places(object, gk)
 	}
 	if object.GetNamespace() != "" && isNamespaced {
 		namespaces = append(namespaces, object.GetNamespace())
 	}
 	for _, namespace := range namespaces {
-		found, err := r.config.Client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: plan.OwnerSelector(object)})
+		found, err := r.config.Client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: children.OwnerSelector(object)})
 		if apierrors.IsForbidden(err) {
 			denied = err
 			continue
@@ -157,12 +158,12 @@ func (r *reconciliation) list(
 		}
 		r.writes.listed(cache.MetaObjectToName(object), childPlace{resource, namespace}, found)
 		for i := range found.Items {
-			if plan.IsKeptBy(r.kind, &found.Items[i]) {
-				children = append(children, plan.Live(resource, &found.Items[i]))
+			if children.IsKeptBy(r.kind, &found.Items[i]) {
+				existing = append(existing, children.Of(resource, &found.Items[i]))
 			}
 		}
 	}
-	return children, denied
+	return existing, denied
 }
 
 // readPods counts what the Pods have of an object.

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
@@ -309,12 +309,12 @@ func TestRecordedPodThatLostItsLabel(t *testing.T) {
 		c.expect(1, 2, "RUNNING", "pod-1", "")
 		kill()
 		c.change(func(pod *unstructured.Unstructured) {
-			unstructured.RemoveNestedField(pod.Object, "metadata", "labels", plan.LabelOwnerUID)
+			unstructured.RemoveNestedField(pod.Object, "metadata", "labels", children.LabelOwnerUID)
 		})
 		defer c.start()()
 		c.expect(1, 2, "RUNNING", "pod-1", "")
 		c.change(func(pod *unstructured.Unstructured) {
-			require.Equal(c.t, "1", pod.GetLabels()[plan.LabelOwnerUID])
+			require.Equal(c.t, "1", pod.GetLabels()[children.LabelOwnerUID])
 			isEnded(pod)
 		})
 		c.pass(time.Second)

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/reconcile"
 	"github.com/fescue-dev/fescue/internal/informers"
@@ -207,7 +208,7 @@ func TestOwnWritesQueueNothing(t *testing.T) {
 		}}
 		object.SetResourceVersion(version)
 		object.SetFinalizers(finalizers)
-		object.SetAnnotations(map[string]string{plan.AnnotationOwner: plan.OwnerPrefix(c.kind) + "a"})
+		object.SetAnnotations(map[string]string{children.AnnotationOwner: children.OwnerPrefix(c.kind) + "a"})
 		return object
 	}
 	events := intake{c}.ofChildren(pods)
@@ -442,7 +443,7 @@ func TestStaleCacheIsPassedOver(t *testing.T) {
 		require.NoError(t, client.Tracker().Add(pod))
 	}
 	client.ClearActions()
-	v, err := (&reconciliation{controller: c, budget: c.kind.NewBudget()}).observe(t.Context(), object, true)
+	v, err := (&reconciliation{controller: c, memory: plan.NewMemory(object), budget: c.kind.NewBudget()}).observe(t.Context(), object, true)
 	require.NoError(t, err)
 	require.Len(t, v.Children, 1)
 	require.Equal(t, "own", v.Children[0].Object.GetName())
@@ -452,7 +453,7 @@ func TestStaleCacheIsPassedOver(t *testing.T) {
 			selectors = append(selectors, list.GetListRestrictions().Labels.String())
 		}
 	}
-	require.Equal(t, []string{plan.OwnerSelector(object)}, selectors)
+	require.Equal(t, []string{children.OwnerSelector(object)}, selectors)
 }
 
 // A status of which the API server stores nothing new is no reason to decide again.
@@ -501,7 +502,7 @@ func TestAdoptedChildIsAsItWasRead(t *testing.T) {
 		}}}
 	}
 	versions := func(fromServer bool) (versions []string) {
-		v, err := (&reconciliation{controller: c, budget: c.kind.NewBudget()}).observe(t.Context(), object, fromServer)
+		v, err := (&reconciliation{controller: c, memory: plan.NewMemory(object), budget: c.kind.NewBudget()}).observe(t.Context(), object, fromServer)
 		require.NoError(t, err)
 		for _, seen := range v.Children {
 			versions = append(versions, seen.Object.GetResourceVersion())

@@ -11,6 +11,7 @@ import (
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -56,7 +57,7 @@ func (r *repeats) allow(of repeatsOf) bool {
 // otherwise it would add to one end of a line as fast as the garbage collector deletes the other.
 func (a *applier) mayRepeat(s plan.Step) error {
 	child := s.Wanted.GroupVersionKind().GroupKind()
-	if !plan.LeadsBack(a.kinds(), child) {
+	if !children.LeadsBack(a.kinds(), child) {
 		return nil
 	}
 	line, err := a.line()
@@ -79,8 +80,8 @@ func (a *applier) mayRepeat(s plan.Step) error {
 
 // trace follows what leads to an object. It reads from the API server: with several shards, another process may have
 // cached the rest, and of what a decorator is for, no cache has the references.
-func (r *reconciliation) trace(ctx context.Context, owner *unstructured.Unstructured) (*plan.Line, error) {
-	find := func(p plan.Parent) (*unstructured.Unstructured, error) {
+func (r *reconciliation) trace(ctx context.Context, owner *unstructured.Unstructured) (*children.Line, error) {
+	find := func(p children.Parent) (*unstructured.Unstructured, error) {
 		mapping, err := r.config.Mapper.RESTMapping(p.Type.GroupKind(), p.Type.Version)
 		if err != nil {
 			return nil, err
@@ -101,5 +102,5 @@ func (r *reconciliation) trace(ctx context.Context, owner *unstructured.Unstruct
 		}
 		owner = &found.Items[0]
 	}
-	return plan.Trace(owner, r.kinds(), find)
+	return children.Trace(owner, r.kinds(), find)
 }

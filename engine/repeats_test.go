@@ -14,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
@@ -74,8 +75,8 @@ func TestChildrenThatLeadBackAreCounted(t *testing.T) {
 	// forged is in another namespace and has the marks of a child of the root.
 	forged := tree("forged", "other", "")
 	forged.SetUID("uid-of-forged")
-	forged.SetLabels(map[string]string{plan.LabelOwnerUID: "uid-of-root"})
-	forged.SetAnnotations(map[string]string{plan.AnnotationOwner: "trees.tree.example.com/default/root"})
+	forged.SetLabels(map[string]string{children.LabelOwnerUID: "uid-of-root"})
+	forged.SetAnnotations(map[string]string{children.AnnotationOwner: "trees.tree.example.com/default/root"})
 
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{pods: "PodList", trees: "TreeList"}, tree("root", "default", ""))

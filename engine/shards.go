@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
@@ -183,7 +183,7 @@ func (c *controller) shareOfChildren() informers.Share {
 	if !c.shards.divides() {
 		return informers.Share{}
 	}
-	return informers.Share{Shard: c.shard, Count: len(c.shards.parts), OwnerLabel: plan.LabelOwnerUID}
+	return informers.Share{Shard: c.shard, Count: len(c.shards.parts), OwnerLabel: children.LabelOwnerUID}
 }
 
 // isOfShard reports whether the controller acts on the object with a UID.
@@ -204,5 +204,5 @@ func (c *controller) isKeptHere(child *unstructured.Unstructured) bool {
 	if holder := metav1.GetControllerOfNoCopy(child); holder != nil {
 		return c.isOfShard(holder.UID)
 	}
-	return c.isOfShard(types.UID(plan.Label(child, plan.LabelOwnerUID)))
+	return c.isOfShard(types.UID(children.Label(child, children.LabelOwnerUID)))
 }

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
@@ -109,7 +109,7 @@ func sharded(t *testing.T) (*Engine, *fake.FakeDynamicClient) {
 		pod.SetNamespace("default")
 		pod.SetName("of-" + object.GetName())
 		pod.SetUID(types.UID("pod-" + object.GetName()))
-		pod.SetLabels(map[string]string{plan.LabelOwnerUID: string(object.GetUID())})
+		pod.SetLabels(map[string]string{children.LabelOwnerUID: string(object.GetUID())})
 		pod.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(object, k.GroupVersionKind)})
 		require.NoError(t, client.Tracker().Create(pods, pod, "default"))
 	}
@@ -222,8 +222,8 @@ func TestOrphanIsCachedByAllShards(t *testing.T) {
 		orphan.SetNamespace("default")
 		orphan.SetName("orphan")
 		orphan.SetUID("orphan")
-		orphan.SetLabels(map[string]string{plan.LabelOwnerUID: string(uidIn(e.shards, 1))})
-		orphan.SetAnnotations(map[string]string{plan.AnnotationOwner: plan.OwnerPrefix(e.Kinds()[0]) + "1"})
+		orphan.SetLabels(map[string]string{children.LabelOwnerUID: string(uidIn(e.shards, 1))})
+		orphan.SetAnnotations(map[string]string{children.AnnotationOwner: children.OwnerPrefix(e.Kinds()[0]) + "1"})
 		require.NoError(t, client.Tracker().Create(pods, orphan, "default"))
 		e.Take(0)
 		e.Take(1)
@@ -246,7 +246,7 @@ func TestShardOfAChild(t *testing.T) {
 		ours, others := uidIn(s, shard), uidIn(s, 1-shard)
 		child := func(controller, label types.UID) *unstructured.Unstructured {
 			pod := &unstructured.Unstructured{Object: map[string]any{}}
-			pod.SetLabels(map[string]string{plan.LabelOwnerUID: string(label)})
+			pod.SetLabels(map[string]string{children.LabelOwnerUID: string(label)})
 			if controller != "" {
 				pod.SetOwnerReferences([]metav1.OwnerReference{{UID: controller, Controller: new(true)}})
 			}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // Verb is the action of a step on a child.
@@ -63,7 +64,9 @@ func (s Step) Object() *unstructured.Unstructured {
 
 // Called returns the name of the object that the step writes, for people: with its namespace if that is not
 // the owner's.
-func (s Step) Called(owner *unstructured.Unstructured) string { return called(s.Object(), owner) }
+func (s Step) Called(owner *unstructured.Unstructured) string {
+	return children.Called(s.Object(), owner)
+}
 
 // Comparison describes how the children of an object differ from its plan.
 type Comparison struct {
@@ -78,18 +81,18 @@ type Comparison struct {
 	// States are those of the children now.
 	States []ChildState
 	// Foreign are the objects that look like children and were not created for the object.
-	Foreign []LiveChild
+	Foreign []children.Live
 	// Rejected are the children for which nothing is done until someone changes something, and
 	// Gone those that are not created again.
 	Rejected, Gone error
 	// Missing are the latter as they would be, with the UIDs that they had. Those of an object that waits in a phase for
 	// its deletion, which are not created either, have none.
-	Missing []LiveChild
+	Missing []children.Live
 	// Waiting reports that a child waits for another object to be gone.
 	Waiting bool
 	// Leaving are the children that have to be gone before others are deleted, as far as the object
 	// itself is about to go.
-	Leaving []LiveChild
+	Leaving []children.Live
 	// Numbers are the highest numbers that were in use for members, by set.
 	Numbers map[string]int
 	// Altered are the children of which the API server has stored other values than their templates have, and
@@ -100,6 +103,14 @@ type Comparison struct {
 	Unlisted bool
 
 	sensitive *Plan // whose children may depend on what is sensitive; nil is none
+}
+
+// OfChild returns an error with the child that it is about, and without values that are sensitive. It wraps err.
+func (c *Comparison) OfChild(child string, err error) error {
+	if c.sensitive == nil {
+		return fmt.Errorf("child %q: %w", child, err)
+	}
+	return c.sensitive.concealChild(child, err)
 }
 
 // MayPrune reports whether nothing that is wanted keeps what is no longer wanted, as far as the comparison knows.
@@ -123,7 +134,7 @@ func Compare(p *Plan, v *View) *Comparison {
 	if p.hidden != nil {
 		c.sensitive = p
 	}
-	children := make([]wantedChild, 0, len(p.Children))
+	wanted := make([]wantedChild, 0, len(p.Children))
 	for _, child := range p.Children {
 		if child.Template == nil {
 			c.leave(child)
@@ -134,12 +145,12 @@ func Compare(p *Plan, v *View) *Comparison {
 			c.skip(child, err)
 			continue
 		}
-		children = append(children, w)
+		wanted = append(wanted, w)
 	}
-	missing := c.missingNamespaces(children)
-	for _, child := range children {
-		if i := slices.IndexFunc(children, child.clashesWith); i >= 0 {
-			c.skip(child.Child, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, called(child.object, p.Object), children[i].Name))
+	missing := c.missingNamespaces(wanted)
+	for _, child := range wanted {
+		if i := slices.IndexFunc(wanted, child.clashesWith); i >= 0 {
+			c.skip(child.Child, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, children.Called(child.object, p.Object), wanted[i].Name))
 			continue
 		}
 		switch {
@@ -162,8 +173,8 @@ func Compare(p *Plan, v *View) *Comparison {
 	if p.isOver() && len(c.Steps) == 0 { // a child that is restored is part of the order
 		c.dismantle()
 	}
-	slices.SortFunc(c.Leaving, func(a, b LiveChild) int { // the first is reported
-		return cmp.Or(strings.Compare(a.Resource.Resource, b.Resource.Resource), strings.Compare(called(a.Object, p.Object), called(b.Object, p.Object)))
+	slices.SortFunc(c.Leaving, func(a, b children.Live) int { // the first is reported
+		return cmp.Or(strings.Compare(a.Resource.Resource, b.Resource.Resource), strings.Compare(children.Called(a.Object, p.Object), children.Called(b.Object, p.Object)))
 	})
 	if p.Prune && !c.Unlisted && !c.awaits { // what replaces it comes first
 		c.prune()
@@ -200,7 +211,7 @@ type wantedChild struct {
 
 // complete returns a child of the plan as an object of a type that is served.
 func (c *comparer) complete(child kind.Child) (wantedChild, error) {
-	gvk := typeOf(child)
+	gvk := children.TypeOf(child)
 	served, owned := c.view.Types[gvk]
 	switch {
 	case !owned:
@@ -208,7 +219,7 @@ func (c *comparer) complete(child kind.Child) (wantedChild, error) {
 	case served.Err != nil:
 		return wantedChild{}, fmt.Errorf("%s: %w", kind.TypeName(gvk), served.Err)
 	}
-	object, err := childObject(c.plan.Kind, c.plan.Object, child, served.IsNamespaced)
+	object, err := children.Complete(c.plan.Kind, c.plan.Object, child, served.IsNamespaced)
 	if err != nil {
 		return wantedChild{}, err
 	}
@@ -218,14 +229,14 @@ func (c *comparer) complete(child kind.Child) (wantedChild, error) {
 	if err := c.view.reach(object); err != nil {
 		return wantedChild{}, err
 	}
-	if isReplaced(child) && !c.plan.Entered.IsZero() {
-		object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{AnnotationEntered: entryOf(c.plan.Entered)}))
+	if children.IsReplaced(child) && !c.plan.Entered.IsZero() {
+		children.MarkEntered(object, c.plan.Entered)
 	}
 	return wantedChild{child, served.Resource, object}, nil
 }
 
 // isInPlace reports whether an object is of the type, and in the namespace, of a child.
-func (w wantedChild) isInPlace(e LiveChild) bool {
+func (w wantedChild) isInPlace(e children.Live) bool {
 	return e.Resource == w.resource && e.Object.GetNamespace() == w.object.GetNamespace()
 }
 
@@ -241,7 +252,7 @@ func (w wantedChild) clashesWith(other wantedChild) bool {
 	if w.Set == nil {
 		set, single = other, w
 	}
-	_, isMember := memberNumber(set.Set, set.object.GetName(), single.object.GetName())
+	_, isMember := children.MemberNumber(set.Set, set.object.GetName(), single.object.GetName())
 	return isMember
 }
 
@@ -262,7 +273,7 @@ func (c *comparer) skip(child kind.Child, err error) {
 // leave keeps a child unchanged whose template reads something absent. Only its marks are restored, by restoreOthers.
 func (c *comparer) leave(child kind.Child) {
 	for _, e := range c.view.Children {
-		if e.Name == child.Name && e.isOriginal() && IsOwnedBy(e.Object, c.plan.Object) {
+		if e.Name == child.Name && e.IsOriginal() && children.IsOwnedBy(e.Object, c.plan.Object) {
 			c.left[e.Object.GetUID()] = true
 		}
 	}
@@ -270,7 +281,7 @@ func (c *comparer) leave(child kind.Child) {
 }
 
 func (c *comparer) add(verb Verb, child wantedChild, wanted, live *unstructured.Unstructured) {
-	if c.plan.Kind.Target == nil && (verb == Create || verb == Adopt) && isElsewhere(c.plan.Object, wanted) && !Lists(c.plan.Object, wanted) {
+	if c.plan.Kind.Target == nil && (verb == Create || verb == Adopt) && children.IsElsewhere(c.plan.Object, wanted) && !children.IsListed(c.plan.Object, wanted) {
 		c.Unlisted = true
 		return
 	}
@@ -280,16 +291,18 @@ func (c *comparer) add(verb Verb, child wantedChild, wanted, live *unstructured.
 	}
 	c.Steps = append(c.Steps, Step{
 		Verb: verb, Child: child.Name, Resource: child.resource, Name: object.GetName(),
-		Wanted: wanted, Live: live, Keeps: child.Update == kind.Apply, Once: isOnce(child.Child),
+		Wanted: wanted, Live: live, Keeps: child.Update == kind.Apply, Once: children.IsOnce(child.Child),
 	})
 }
 
+var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+
 // missingNamespaces returns the namespaces that are children, and do not exist or are being deleted.
-func (c *comparer) missingNamespaces(children []wantedChild) map[string]bool {
+func (c *comparer) missingNamespaces(wanted []wantedChild) map[string]bool {
 	missing := make(map[string]bool)
-	for _, child := range children {
+	for _, child := range wanted {
 		if child.object.GroupVersionKind() == namespaceKind && child.Set == nil {
-			missing[child.object.GetName()] = !slices.ContainsFunc(c.view.Children, func(e LiveChild) bool {
+			missing[child.object.GetName()] = !slices.ContainsFunc(c.view.Children, func(e children.Live) bool {
 				return child.isInPlace(e) && e.Object.GetName() == child.object.GetName() && e.Object.GetDeletionTimestamp() == nil
 			})
 		}
@@ -316,7 +329,7 @@ func (c *comparer) awaitNamespace(child wantedChild) {
 func (c *comparer) single(child wantedChild) {
 	state := ChildState{name: child.Name, wanted: 1}
 	defer func() { c.States = append(c.States, state) }()
-	i := slices.IndexFunc(c.view.Children, func(e LiveChild) bool {
+	i := slices.IndexFunc(c.view.Children, func(e children.Live) bool {
 		return child.isInPlace(e) && e.Object.GetName() == child.object.GetName()
 	})
 	switch {
@@ -338,15 +351,15 @@ func (c *comparer) adjust(child wantedChild, live *unstructured.Unstructured) (i
 	switch other := metav1.GetControllerOfNoCopy(live); {
 	case c.plan.isFormer(child.Child, live):
 		c.replaceFormer(child, live)
-	case live.GetDeletionTimestamp() != nil && isOnce(child.Child) && IsOwnedBy(live, c.plan.Object):
+	case live.GetDeletionTimestamp() != nil && children.IsOnce(child.Child) && children.IsOwnedBy(live, c.plan.Object):
 	case live.GetDeletionTimestamp() != nil:
 		c.Waiting = true
 	case other != nil && other.UID != c.plan.Object.GetUID():
-		c.reject(child.Name, ControlledBy(child.resource, live, c.plan.Object, other))
-	case !IsManaged(live, child.object):
+		c.reject(child.Name, children.ControlledBy(child.resource, live, c.plan.Object, other))
+	case !children.IsManaged(live, child.object):
 		c.add(Adopt, child, child.object, live)
 	case c.corrects(child, child.object, live):
-	case child.Update == kind.Recreate && !sameTemplate(live, child.object):
+	case child.Update == kind.Recreate && !children.HasTemplateOf(live, child.object):
 		c.add(Delete, child, nil, live)
 	default:
 		return child.isReady(live)
@@ -372,11 +385,11 @@ func (c *comparer) corrects(child wantedChild, wanted, live *unstructured.Unstru
 	if child.Update != kind.Apply {
 		return false
 	}
-	if isInSync(live, wanted, c.view.Normalized) && !c.retriesAltered(child, wanted, live) {
+	if children.IsInSync(live, wanted, c.view.Normalized) && !c.retriesAltered(child, wanted, live) {
 		return false
 	}
 	c.add(Apply, child, wanted, live)
-	c.Steps[len(c.Steps)-1].TakesOver = takesOver(live, wanted)
+	c.Steps[len(c.Steps)-1].TakesOver = children.TakesOver(live, wanted)
 	return true
 }
 
@@ -387,11 +400,11 @@ const alteredRetry = 10 * time.Minute
 // retriesAltered reports whether to apply a template again of which the API server has stored other values, and notes that
 // it has if it is too early.
 func (c *comparer) retriesAltered(child wantedChild, wanted, live *unstructured.Unstructured) bool {
-	since := c.view.Normalized.since(live.GetUID())
+	since := c.view.Normalized.Since(live.GetUID())
 	if since.IsZero() {
 		return false
 	}
-	paths := alterations(live.Object, wanted.Object, "")
+	paths := children.Alterations(live.Object, wanted.Object, "")
 	if len(paths) == 0 {
 		return false
 	}
@@ -405,7 +418,7 @@ func (c *comparer) retriesAltered(child wantedChild, wanted, live *unstructured.
 	if len(paths) > maxAlterations {
 		paths = append(paths[:maxAlterations], "…")
 	}
-	first := called(live, c.plan.Object)
+	first := children.Called(live, c.plan.Object)
 	known, isKnown := c.altered[child.Name]
 	if isKnown && known.first < first {
 		first, paths = known.first, known.paths
@@ -446,42 +459,24 @@ func (w wantedChild) isReady(live *unstructured.Unstructured) bool {
 	if w.Ready != nil {
 		return *w.Ready
 	}
-	return isReady(live)
+	return children.IsReady(live)
 }
 
 // create creates a single object, unless it was created in this phase and may not be created twice.
 func (c *comparer) create(child wantedChild) {
 	uid := c.plan.created[child.Name]
 	switch {
-	case !isOnce(child.Child) || uid == "":
+	case !children.IsOnce(child.Child) || uid == "":
 		c.add(Create, child, child.object, nil)
-	case slices.ContainsFunc(c.view.Children, func(e LiveChild) bool { return e.Object.GetUID() == uid }):
+	case slices.ContainsFunc(c.view.Children, func(e children.Live) bool { return e.Object.GetUID() == uid }):
 		// Its name has changed since.
 	default:
 		missing := child.object.DeepCopy()
 		missing.SetUID(uid)
-		c.Missing = append(c.Missing, Live(child.resource, missing))
+		c.Missing = append(c.Missing, children.Of(child.resource, missing))
 		c.Gone = errors.Join(c.Gone, fmt.Errorf("child %q: %s %q was created in phase %s and is gone; it is created only once: to start over, recreate the object",
-			child.Name, child.resource.Resource, called(child.object, c.plan.Object), c.plan.Phase))
+			child.Name, child.resource.Resource, children.Called(child.object, c.plan.Object), c.plan.Phase))
 	}
-}
-
-// ControlledBy is the error of an object, seen from an owner, that another controls.
-func ControlledBy(resource schema.GroupVersionResource, live, owner *unstructured.Unstructured, holder *metav1.OwnerReference) error {
-	if decorator := decoratorOf(live); decorator != "" {
-		return fmt.Errorf("%s %q exists and was created by the decorator %s for %s %q", resource.Resource, called(live, owner), decorator, holder.Kind, holder.Name)
-	}
-	return fmt.Errorf("%s %q exists and is controlled by %s %q", resource.Resource, called(live, owner), holder.Kind, holder.Name)
-}
-
-// NotCreatedFor is the error of an object, seen from an owner, that no one controls and that has the name of a child.
-// An annotation may say for whom it was created instead.
-func NotCreatedFor(k *kind.Kind, resource schema.GroupVersionResource, live, owner *unstructured.Unstructured) error {
-	name := called(live, owner)
-	if other, hasOwner := entry(live, "annotations", AnnotationOwner); hasOwner && other != OwnerName(k, owner, live) {
-		return fmt.Errorf("%s %q exists and was created for %s, as its annotation %s says; rename the child of one of the two", resource.Resource, name, other, AnnotationOwner)
-	}
-	return fmt.Errorf("%s %q exists and was not created for this object; rename or delete it", resource.Resource, name)
 }
 
 // restoreOthers adopts and restores what was created for the object and is not part of its plan
@@ -490,20 +485,20 @@ func NotCreatedFor(k *kind.Kind, resource schema.GroupVersionResource, live, own
 func (c *comparer) restoreOthers() {
 	k, owner := c.plan.Kind, c.plan.Object
 	for _, e := range c.view.Children {
-		created, isOriginal := originOf(e.Object)
+		created, isOriginal := children.OriginOf(e.Object)
 		holder := metav1.GetControllerOfNoCopy(e.Object)
 		isForeign := !isOriginal || holder != nil && holder.UID != owner.GetUID() ||
-			(created.outlives || isDetached(owner, e.Object)) && !IsOwnedBy(e.Object, owner) || // it has outlived another
-			k.Target == nil && isElsewhere(owner, e.Object) && !Lists(owner, e.Object)
+			(created.Outlives || children.IsDetached(owner, e.Object)) && !children.IsOwnedBy(e.Object, owner) || // it has outlived another
+			k.Target == nil && children.IsElsewhere(owner, e.Object) && !children.IsListed(owner, e.Object)
 		if c.wanted[e.Object.GetUID()] || isForeign || e.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
 		wanted := e.Object.DeepCopy()
-		for _, name := range OwnLabels {
+		for _, name := range children.OwnLabels {
 			unstructured.RemoveNestedField(wanted.Object, "metadata", "labels", name)
 		}
-		created.mark(k, owner, wanted)
-		if !IsManaged(e.Object, wanted) {
+		created.Mark(k, owner, wanted)
+		if !children.IsManaged(e.Object, wanted) {
 			c.restored[e.Object.GetUID()] = true
 			c.Steps = append(c.Steps, Step{Verb: Adopt, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Wanted: wanted, Live: e.Object})
 		}
@@ -521,7 +516,7 @@ func (c *comparer) prune() {
 		switch holder := metav1.GetControllerOfNoCopy(e.Object); {
 		case holder != nil && holder.UID != c.plan.Object.GetUID():
 			c.lose(e)
-		case !e.isOriginal():
+		case !e.IsOriginal():
 			c.Foreign = append(c.Foreign, e)
 		case c.plan.isPrunable(e):
 			c.Prunes = append(c.Prunes, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object})
@@ -530,8 +525,26 @@ func (c *comparer) prune() {
 }
 
 // lose reports a child that others control by now.
-func (c *comparer) lose(e LiveChild) {
-	if e.isOriginal() && IsLabelledFor(e.Object, c.plan.Object) {
+func (c *comparer) lose(e children.Live) {
+	if e.IsOriginal() && children.IsLabelledFor(e.Object, c.plan.Object) {
 		c.Foreign = append(c.Foreign, e)
 	}
+}
+
+// Missing returns the children that a view does not show and that are not created, as they would be: those that were
+// created once, and those of an object that waits in a phase for its deletion. Nothing else would find one that lost the
+// label by which it is watched.
+func Missing(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) []children.Live {
+	p := unmoved(k, object, now)
+	p.recall(v.Seen)
+	seen := len(p.known)
+	for _, child := range v.Children {
+		if o, ok := children.OriginOf(child.Object); ok && p.known[o.Child] == child.Object.GetUID() {
+			seen--
+		}
+	}
+	if seen == 0 && (k.OnDelete == "" || !isLeaving(k, object)) {
+		return nil
+	}
+	return Compare(Decide(k, object, v, now), v).Missing
 }

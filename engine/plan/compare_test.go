@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,12 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
 var (
 	pods    = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	configs = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 )
 
 // customcluster returns an object that wants this many Pods.
@@ -36,16 +39,16 @@ func customcluster(count int64, message string) *unstructured.Unstructured {
 type world struct {
 	kind       *kind.Kind
 	owner      *unstructured.Unstructured
-	objects    []LiveChild
+	objects    []children.Live
 	strays     []*unstructured.Unstructured
 	foreign    []string // names of other owners' Pods
-	normalized *Normalized
+	normalized *children.Normalized
 	created    int
 	taken      map[Taken]bool // what the API server has rejected
 }
 
 func newWorld(k *kind.Kind, owner *unstructured.Unstructured) *world {
-	return &world{kind: k, owner: owner, normalized: NewNormalized()}
+	return &world{kind: k, owner: owner, normalized: children.NewNormalized()}
 }
 
 func (w *world) view() *View {
@@ -90,7 +93,7 @@ func (w *world) do(steps []Step) {
 	for _, s := range steps {
 		switch s.Verb {
 		case Create:
-			if slices.Contains(w.foreign, s.Name) && !slices.ContainsFunc(w.objects, func(e LiveChild) bool { return e.Object.GetName() == s.Name }) {
+			if slices.Contains(w.foreign, s.Name) && !slices.ContainsFunc(w.objects, func(e children.Live) bool { return e.Object.GetName() == s.Name }) {
 				if w.taken == nil {
 					w.taken = make(map[Taken]bool)
 				}
@@ -101,12 +104,12 @@ func (w *world) do(steps []Step) {
 			created := s.Wanted.DeepCopy()
 			created.SetUID(types.UID(fmt.Sprint("created-", w.created)))
 			created.SetCreationTimestamp(metav1.NewTime(now.Add(time.Duration(w.created) * time.Second)))
-			w.objects = append(w.objects, Live(s.Resource, created))
+			w.objects = append(w.objects, children.Of(s.Resource, created))
 		case Delete:
 			w.remove(s.Live.GetUID())
 		case Apply, Adopt:
-			i := slices.IndexFunc(w.objects, func(e LiveChild) bool { return e.Object.GetUID() == s.Live.GetUID() })
-			w.objects[i] = Live(s.Resource, rewritten(s))
+			i := slices.IndexFunc(w.objects, func(e children.Live) bool { return e.Object.GetUID() == s.Live.GetUID() })
+			w.objects[i] = children.Of(s.Resource, rewritten(s))
 		}
 	}
 }
@@ -120,7 +123,7 @@ func rewritten(s Step) *unstructured.Unstructured {
 	annotations := s.Wanted.GetAnnotations()
 	if s.Verb == Adopt {
 		annotations = make(map[string]string)
-		for _, name := range OwnAnnotations {
+		for _, name := range children.OwnAnnotations {
 			annotations[name] = s.Wanted.GetAnnotations()[name]
 		}
 	} else {
@@ -134,8 +137,16 @@ func rewritten(s Step) *unstructured.Unstructured {
 	return object
 }
 
+// merged returns the entries of both maps; those of b replace those of a.
+func merged(a, b map[string]string) map[string]string {
+	all := make(map[string]string)
+	maps.Copy(all, a)
+	maps.Copy(all, b)
+	return all
+}
+
 func (w *world) remove(uid types.UID) {
-	w.objects = slices.DeleteFunc(w.objects, func(e LiveChild) bool { return e.Object.GetUID() == uid })
+	w.objects = slices.DeleteFunc(w.objects, func(e children.Live) bool { return e.Object.GetUID() == uid })
 	w.strays = slices.DeleteFunc(w.strays, func(s *unstructured.Unstructured) bool { return s.GetUID() == uid })
 }
 
@@ -188,14 +199,14 @@ func withoutHash(name string) string {
 // memberName returns the name that a member of the only set would have now.
 func (w *world) memberName(number int) string {
 	p := Decide(w.kind, w.owner, w.view(), now)
-	object, err := childObject(w.kind, w.owner, p.Children[0], true)
+	object, err := children.Complete(w.kind, w.owner, p.Children[0], true)
 	if err != nil {
 		panic(err)
 	}
-	return memberName(object, number)
+	return children.MemberName(object, number)
 }
 
-func names(objects []LiveChild) []string {
+func names(objects []children.Live) []string {
 	var names []string
 	for _, e := range objects {
 		names = append(names, withoutHash(e.Object.GetName()))
@@ -248,23 +259,23 @@ func TestCompareOfSet(t *testing.T) {
 			copied.SetName("copy")
 			copied.SetUID("copy")
 			copied.SetOwnerReferences(nil)
-			w.objects = append(w.objects, Live(pods, copied))
+			w.objects = append(w.objects, children.Of(pods, copied))
 		}, "delete copy", ChildState{name: "pods", set: true, wanted: 3, ready: 3, outdated: 0}},
 		"copied with its reference": {3, func(w *world) {
 			copied := w.objects[0].Object.DeepCopy()
 			copied.SetName("copy")
 			copied.SetUID("copy")
 			copied.SetCreationTimestamp(metav1.NewTime(now.Add(time.Hour)))
-			w.objects = append(w.objects, Live(pods, copied))
+			w.objects = append(w.objects, children.Of(pods, copied))
 		}, "delete copy", ChildState{name: "pods", set: true, wanted: 3, ready: 3, outdated: 0}},
 		"members of another build, without a record": {3, func(w *world) {
 			for i, e := range w.objects {
 				older := e.Object.DeepCopy()
 				older.SetName(fmt.Sprintf("c-%d", i))
 				annotations := older.GetAnnotations()
-				delete(annotations, annotationCreatedAs)
+				delete(annotations, children.AnnotationCreatedAs)
 				older.SetAnnotations(annotations)
-				w.objects[i] = Live(pods, older)
+				w.objects[i] = children.Of(pods, older)
 			}
 		}, "adopt c-2, adopt c-1, adopt c-0", ChildState{name: "pods", set: true, wanted: 3, ready: 3, outdated: 0}},
 	} {
@@ -313,10 +324,10 @@ func TestNumbersAreNotUsedAgain(t *testing.T) {
 	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(3, "a"))
 	w.converge(t, func(*Comparison) {})
 	first := w.objects[0].Object
-	require.Regexp(t, "^c-"+first.GetAnnotations()[annotationTemplate][:5]+"-0$", first.GetName())
+	require.Regexp(t, "^c-"+first.GetAnnotations()[children.AnnotationTemplate][:5]+"-0$", first.GetName())
 
 	v := w.view()
-	v.Memory = &Memory{numbers: []setNumber{{"pods", 7}}}
+	v.Seen = &Seen{numbers: []setNumber{{"pods", 7}}}
 	v.Children = v.Children[:2]
 	c := Compare(Decide(w.kind, w.owner, v, now), v)
 	require.Equal(t, "create c-8", describe(c.Steps), "those that are remembered")
@@ -326,13 +337,13 @@ func TestNumbersAreNotUsedAgain(t *testing.T) {
 	w.objects = w.objects[:2]
 	c = w.compare(t)
 	require.Equal(t, "create c-2", describe(c.Steps))
-	require.NotContains(t, c.Steps[0].Name, first.GetAnnotations()[annotationTemplate][:5])
+	require.NotContains(t, c.Steps[0].Name, first.GetAnnotations()[children.AnnotationTemplate][:5])
 	require.Equal(t, map[string]int{"pods": 1}, c.Numbers)
 
 	for name, want := range map[string]int{
 		"c-0a1b2-0": 0, "c-0a1b2-12": 12, "c-0": -1, "c-0a1b2-": -1, "c-0a1b2-01": -1, "c-0a1b-1": -1, "c-0a1b2-x": -1, "d-0a1b2-1": -1, "c-c-0a1b2-1": -1, "c-0a1b2-9999999999": -1,
 	} {
-		number, ok := memberNumber(&kind.Set{}, "c", name)
+		number, ok := children.MemberNumber(&kind.Set{}, "c", name)
 		if !ok {
 			number = -1
 		}
@@ -455,7 +466,7 @@ func TestCompareRejects(t *testing.T) {
 		w := newWorld(k, owner("one"))
 		w.do(w.compare(t).Steps)
 		w.owner = owner("none")
-		w.objects[0].Object.SetLabels(map[string]string{LabelOwnerUID: w.objects[0].Object.GetLabels()[LabelOwnerUID]})
+		w.objects[0].Object.SetLabels(map[string]string{children.LabelOwnerUID: w.objects[0].Object.GetLabels()[children.LabelOwnerUID]})
 		c := w.compare(t)
 		require.Equal(t, "adopt o-a", describe(c.Steps))
 		require.Empty(t, c.Prunes, "they would be of a version that is outdated then")
@@ -534,7 +545,7 @@ func TestMetadataHasToBeStrings(t *testing.T) {
 		"metadata: Invalid value: x: must be a struct":                        {"metadata": "x"},
 		"metadata.name: Invalid value: 7: must be a name":                     {"metadata": map[string]any{"name": int64(7)}},
 	} {
-		_, err := childObject(enginetest.Shipped(t, "Customcluster"), owner, kind.Child{Name: "x", Template: template}, true)
+		_, err := children.Complete(enginetest.Shipped(t, "Customcluster"), owner, kind.Child{Name: "x", Template: template}, true)
 		require.EqualError(t, err, text)
 	}
 	c := &comparer{Comparison: &Comparison{}, plan: &Plan{Object: owner}, view: newWorld(nil, owner).view()}
@@ -570,7 +581,7 @@ func TestALongReplacementContinues(t *testing.T) {
 		w.do(todo.Steps)
 		done := &Changes{Deleted: make(map[types.UID]bool)}
 		for _, e := range before {
-			if !slices.ContainsFunc(w.objects, func(o LiveChild) bool { return o.Object.GetUID() == e.Object.GetUID() }) {
+			if !slices.ContainsFunc(w.objects, func(o children.Live) bool { return o.Object.GetUID() == e.Object.GetUID() }) {
 				done.Deleted[e.Object.GetUID()] = true
 			}
 		}

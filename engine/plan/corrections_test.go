@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -36,7 +37,7 @@ func (f *fight) template(hash string) {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a", "uid": "child"}}}
 	}
 	wanted := object()
-	wanted.SetAnnotations(map[string]string{annotationTemplate: hash})
+	wanted.SetAnnotations(map[string]string{children.AnnotationTemplate: hash})
 	f.step = Step{Verb: Apply, Child: "pod", Resource: pods, Name: "a", Wanted: wanted, Live: object()}
 }
 
@@ -50,7 +51,7 @@ func (f *fight) correct() (done bool) {
 			changes.Deleted[s.Live.GetUID()] = true
 			continue
 		}
-		changes.Stored = append(changes.Stored, Live(s.Resource, s.Live))
+		changes.Stored = append(changes.Stored, children.Of(s.Resource, s.Live))
 	}
 	f.corrected(f.kind, todo, changes, f.now)
 	return !isHeld
@@ -164,7 +165,7 @@ func TestRepeatedAdoptionsAreHeld(t *testing.T) {
 	for range freeCorrections {
 		todo, isHeld := f.delayCorrections(&Comparison{Steps: []Step{f.step}}, f.now)
 		require.False(t, isHeld)
-		f.corrected(f.kind, todo, &Changes{Adopted: []Step{adopted}, Stored: []LiveChild{Live(pods, adopted.Live)}}, f.now)
+		f.corrected(f.kind, todo, &Changes{Adopted: []Step{adopted}, Stored: []children.Live{children.Of(pods, adopted.Live)}}, f.now)
 	}
 	todo, isHeld := f.delayCorrections(&Comparison{Steps: []Step{f.step}}, f.now)
 	require.True(t, isHeld)

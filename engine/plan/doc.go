@@ -1,5 +1,6 @@
 // Package plan decides what one object of a kind needs, and reports what came of it. It knows kinds only as kind.Kind. It knows no client,
-// no clock and no log: what the cluster holds is a View, and the time is an argument.
+// no clock and no log: what the cluster holds is a View, and the time is an argument. It does not know how children are marked and
+// recognized: package children does.
 //
 // # The model
 //
@@ -25,13 +26,11 @@
 //
 // # Where to find what
 //
-//	plan.go        Decide: phases and transitions
-//	compare.go     the steps for single children; set.go, ordered.go for sets; leaving.go for an object that is being deleted
+//	plan.go        Decide: phases and transitions; leaving.go for an object that is being deleted
+//	compare.go     the steps for single children; set.go, ordered.go for sets; deletion.go for an object that is being deleted
 //	attempt.go     rounds of writes; progress.go and corrections.go delay those that never end
 //	outcome.go     what came of it; next.go what comes next
 //	status.go      the status; events.go the Event; retry.go what passes by itself
-//	template.go    a template as an object, and the marks by which it is found; origin.go what it was created as
 //	inventory.go   what the status records of children; once.go of those that are created once
-//	drift.go       whether a child is as its template says
 //	sensitive.go   messages without values that must not be shown
 package plan

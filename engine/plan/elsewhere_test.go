@@ -14,6 +14,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
@@ -54,7 +55,7 @@ func newFar(t *testing.T) *far {
 	owner := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "far.example.com/v1", "kind": "Far", "metadata": map[string]any{"name": "a", "namespace": "default", "uid": "1"}, "spec": map[string]any{},
 	}}
-	v := &View{Types: map[schema.GroupVersionKind]ChildType{configMapKind: {Resource: configs, IsNamespaced: true}}, Normalized: NewNormalized()}
+	v := &View{Types: map[schema.GroupVersionKind]ChildType{configMapKind: {Resource: configs, IsNamespaced: true}}, Normalized: children.NewNormalized()}
 	return &far{t, kinds.All()[0], owner, v}
 }
 
@@ -72,7 +73,7 @@ func (f *far) converge() (*Outcome, []Step) {
 			}
 			stored := s.Wanted.DeepCopy()
 			stored.SetUID("child")
-			done.Stored = append(done.Stored, Live(s.Resource, stored))
+			done.Stored = append(done.Stored, children.Of(s.Resource, stored))
 		}
 		f.view = f.view.with(done, time.Now())
 		f.view.Strays = nil
@@ -94,23 +95,23 @@ func TestPlacesAreListedFirst(t *testing.T) {
 	o, steps := f.converge()
 	require.Empty(t, steps)
 	require.True(t, o.goesOn)
-	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()))
+	require.Equal(t, []string{"team-a"}, children.Places(f.owner, configMapKind.GroupKind()))
 
 	o, steps = f.converge()
 	require.Len(t, steps, 1)
 	require.False(t, o.goesOn)
 	child := f.view.Children[0].Object
 	require.Empty(t, child.GetOwnerReferences())
-	require.Equal(t, "fars.far.example.com/default/a", child.GetAnnotations()[AnnotationOwner])
-	require.True(t, IsOwnedBy(child, f.owner))
+	require.Equal(t, "fars.far.example.com/default/a", child.GetAnnotations()[children.AnnotationOwner])
+	require.True(t, children.IsOwnedBy(child, f.owner))
 
 	// What someone makes of their own object in another namespace is no child, although it says so.
 	forged := child.DeepCopy()
 	forged.SetNamespace("team-b")
-	origin{child: "config", isElsewhere: true}.record(forged)
-	require.True(t, IsChildOf(forged, f.owner, f.kind))
-	require.False(t, IsOwnedBy(forged, f.owner))
-	f.view.Children = append(f.view.Children, Live(configs, forged))
+	children.Origin{Child: "config", IsElsewhere: true}.Record(forged)
+	require.True(t, children.IsChildOf(forged, f.owner, f.kind))
+	require.False(t, children.IsOwnedBy(forged, f.owner))
+	f.view.Children = append(f.view.Children, children.Of(configs, forged))
 	o, steps = f.converge()
 	require.Empty(t, steps)
 	require.Empty(t, o.Foreign)
@@ -131,15 +132,15 @@ func TestForgedChildrenOfTheClusterAreNone(t *testing.T) {
 	require.Len(t, steps, 1)
 	child := f.view.Children[0].Object
 	require.True(t, metav1.IsControlledBy(child, f.owner))
-	require.True(t, IsOwnedBy(child, f.owner))
+	require.True(t, children.IsOwnedBy(child, f.owner))
 
 	forged := child.DeepCopy()
 	forged.SetNamespace("team-b")
 	forged.SetUID("forged")
-	origin{child: "config", isElsewhere: true}.record(forged)
-	require.False(t, IsOwnedBy(forged, f.owner))
+	children.Origin{Child: "config", IsElsewhere: true}.Record(forged)
+	require.False(t, children.IsOwnedBy(forged, f.owner))
 	f.owner.Object["spec"] = map[string]any{"in": "team-c"}
-	f.view.Children = []LiveChild{Live(configs, forged)}
+	f.view.Children = []children.Live{children.Of(configs, forged)}
 	f.converge()
 	_, steps = f.converge()
 	require.Len(t, steps, 1, "the forged one is neither adopted nor deleted")
@@ -169,11 +170,11 @@ func TestPlacesOutliveACacheThatIsBehind(t *testing.T) {
 	o, steps := f.converge()
 	require.True(t, o.isDoubted)
 	require.Empty(t, steps)
-	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()))
+	require.Equal(t, []string{"team-a"}, children.Places(f.owner, configMapKind.GroupKind()))
 	behind(true)
 	_, steps = f.converge()
 	require.Equal(t, Delete, steps[0].Verb)
-	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()), "until it is gone")
+	require.Equal(t, []string{"team-a"}, children.Places(f.owner, configMapKind.GroupKind()), "until it is gone")
 
 	f.owner.SetDeletionTimestamp(new(metav1.Now()))
 	require.True(t, MustBeSure(f.kind, f.owner))
@@ -201,7 +202,7 @@ func TestInvalidObjectLeavesNothingElsewhere(t *testing.T) {
 	f.view.Live = true
 	_, steps := f.converge()
 	require.Empty(t, steps)
-	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()))
+	require.Equal(t, []string{"team-a"}, children.Places(f.owner, configMapKind.GroupKind()))
 	f.owner.SetDeletionTimestamp(new(metav1.Now()))
 	o, steps := f.converge()
 	require.Len(t, steps, 1)
@@ -236,7 +237,7 @@ func TestEndedObjectLeavesNothingOfFormerTypes(t *testing.T) {
 	f.view = &View{Live: true, Types: f.view.Types, Former: map[schema.GroupVersionKind]error{configMapKind: errors.New("denied")}}
 	o, _ := f.converge()
 	require.False(t, o.isOver)
-	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()))
+	require.Equal(t, []string{"team-a"}, children.Places(f.owner, configMapKind.GroupKind()))
 	f.view.Former[configMapKind] = nil
 	o, _ = f.converge()
 	require.True(t, o.isOver)
@@ -249,12 +250,12 @@ func TestLostChildrenAreReported(t *testing.T) {
 	for name, lose := range map[string]func(*far, *unstructured.Unstructured){
 		"adopted": func(f *far, child *unstructured.Unstructured) {
 			child.SetOwnerReferences([]metav1.OwnerReference{{Kind: "ConfigMap", Name: "other", UID: "other", Controller: new(true)}})
-			f.view.Children = []LiveChild{Live(configs, child)}
+			f.view.Children = []children.Live{children.Of(configs, child)}
 		},
 		"without marks": func(f *far, child *unstructured.Unstructured) {
 			child.SetLabels(nil)
 			child.SetAnnotations(nil)
-			f.view.Children, f.view.Unmarked = nil, []LiveChild{Live(configs, child)}
+			f.view.Children, f.view.Unmarked = nil, []children.Live{children.Of(configs, child)}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -264,7 +265,7 @@ func TestLostChildrenAreReported(t *testing.T) {
 				f.owner.SetFinalizers(WithFinalizer(f.owner, true))
 				f.converge()
 				f.converge()
-				require.Equal(t, []Known{{configMapKind, "team-a", "c", "child"}}, KnownElsewhere(f.owner))
+				require.Equal(t, []children.Known{{Type: configMapKind, Namespace: "team-a", Name: "c", UID: "child"}}, children.KnownElsewhere(f.owner))
 				f.view.Live = true
 				lose(f, f.view.Children[0].Object.DeepCopy())
 				if isDeleted {
@@ -292,23 +293,23 @@ func TestUIDInTheStatusIsNotEnough(t *testing.T) {
 	require.NoError(t, err)
 	list[0].(map[string]any)["children"] = map[string]any{"other": "other"}
 	require.NoError(t, unstructured.SetNestedSlice(f.owner.Object, list, "status", kind.ChildInventory, "elsewhere"))
-	require.Equal(t, []Known{{configMapKind, "team-a", "other", "other"}}, KnownElsewhere(f.owner))
-	require.False(t, IsOwnedBy(other, f.owner))
+	require.Equal(t, []children.Known{{Type: configMapKind, Namespace: "team-a", Name: "other", UID: "other"}}, children.KnownElsewhere(f.owner))
+	require.False(t, children.IsOwnedBy(other, f.owner))
 	for name, mark := range map[string]func(*unstructured.Unstructured){
-		"owner-uid": func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{LabelOwnerUID: "1"}) },
+		"owner-uid": func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{children.LabelOwnerUID: "1"}) },
 		"owner": func(o *unstructured.Unstructured) {
-			o.SetAnnotations(map[string]string{AnnotationOwner: "fars.far.example.com/default/a"})
+			o.SetAnnotations(map[string]string{children.AnnotationOwner: "fars.far.example.com/default/a"})
 		},
-		"created-as": func(o *unstructured.Unstructured) { origin{child: "config", isElsewhere: true}.record(o) },
+		"created-as": func(o *unstructured.Unstructured) { children.Origin{Child: "config", IsElsewhere: true}.Record(o) },
 	} {
 		marked := other.DeepCopy()
 		mark(marked)
-		require.True(t, IsOwnedBy(marked, f.owner), name)
+		require.True(t, children.IsOwnedBy(marked, f.owner), name)
 		marked.SetUID("another")
-		require.False(t, IsOwnedBy(marked, f.owner), name)
+		require.False(t, children.IsOwnedBy(marked, f.owner), name)
 	}
 	copied := other.DeepCopy()
-	copied.SetLabels(map[string]string{LabelOwnerUID: "1"})
-	copied.SetAnnotations(map[string]string{annotationCreatedAs: "ConfigMap/c@team-a/config"})
-	require.False(t, IsOwnedBy(copied, f.owner), "its record names another object")
+	copied.SetLabels(map[string]string{children.LabelOwnerUID: "1"})
+	copied.SetAnnotations(map[string]string{children.AnnotationCreatedAs: "ConfigMap/c@team-a/config"})
+	require.False(t, children.IsOwnedBy(copied, f.owner), "its record names another object")
 }

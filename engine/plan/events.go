@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // Event is an Event about an object of a kind.
@@ -25,7 +27,7 @@ type News struct {
 	phases []string
 	// problem is the last one that the status did not show before.
 	problem *Problem
-	foreign []LiveChild
+	foreign []children.Live
 	strays  []Step
 	// changed is about the children of an object whose status is not written.
 	changed *Event
@@ -36,7 +38,7 @@ type News struct {
 func (n *News) Met(o *Outcome, m *Memory) {
 	n.strays = append(n.strays, o.Strays...)
 	for _, foreign := range o.Foreign {
-		isKnown := slices.ContainsFunc(n.foreign, func(other LiveChild) bool { return other.Object.GetUID() == foreign.Object.GetUID() })
+		isKnown := slices.ContainsFunc(n.foreign, func(other children.Live) bool { return other.Object.GetUID() == foreign.Object.GetUID() })
 		if !isKnown && !m.told[foreign.Object.GetUID()] {
 			n.foreign = append(n.foreign, foreign)
 		}
@@ -71,11 +73,11 @@ func (n *News) Decorated(r *Rounds, p *Plan, o *Outcome) {
 		n.problem = problem
 	}
 	r.memory.problem = problem
-	target, had, has := p.Kind.Target, r.had, Living(o.Children)
+	target, had, has := p.Kind.Target, r.had, children.Living(o.Children)
 	switch {
 	case had == 0 && has > 0:
 		n.changed = newEvent(corev1.EventTypeNormal, "Decorated", "Create", fmt.Sprintf("%s created %s", target.Decorator, counted(has)))
-	case had > 0 && has == 0 && !Decorates(p.Kind, p.Object):
+	case had > 0 && has == 0 && !children.Decorates(p.Kind, p.Object):
 		n.changed = newEvent(corev1.EventTypeNormal, "Undecorated", "Delete", fmt.Sprintf("%s deleted %s: the object no longer has %s", target.Decorator, counted(had), target))
 	}
 }
@@ -92,7 +94,7 @@ func (n *News) Problem() *Problem { return n.problem }
 
 // Event returns the Event; it is nil if there is nothing to tell. told are the foreign objects that it
 // is about.
-func (n *News) Event() (event *Event, told []LiveChild) {
+func (n *News) Event() (event *Event, told []children.Live) {
 	switch {
 	case n.problem != nil:
 		return newEvent(corev1.EventTypeWarning, n.problem.Reason, "Reconcile", n.problem.Message), nil
@@ -132,9 +134,9 @@ func (n *News) foreignEvent() *Event {
 	switch {
 	case len(n.foreign) > 1:
 		what = fmt.Sprintf("and %d more look like children but were not created as such, or are no longer: they are", len(n.foreign)-1)
-	case holder != nil && first.isOriginal():
+	case holder != nil && first.IsOriginal():
 		what = fmt.Sprintf("was created as a child, and %s %q controls it now: it is", holder.Kind, holder.Name)
-	case holder == nil && Label(first.Object, LabelOwnerUID) == "" && !IsCopy(first.Object):
+	case holder == nil && children.Label(first.Object, children.LabelOwnerUID) == "" && !children.IsCopy(first.Object):
 		what = "was created as a child, and no label or annotation says so any more: it is"
 	}
 	e := newEvent(corev1.EventTypeWarning, "ForeignObject", "Reconcile", fmt.Sprintf("%s %q %s neither changed nor deleted", first.Resource.Resource, first.Object.GetName(), what))

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -21,12 +22,12 @@ func TestNews(t *testing.T) {
 	pod := func(name string) *unstructured.Unstructured {
 		pod := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}}}
 		pod.SetUID(types.UID(name))
-		pod.SetLabels(map[string]string{LabelOwnerUID: "1"})
+		pod.SetLabels(map[string]string{children.LabelOwnerUID: "1"})
 		return pod
 	}
-	foreign := []LiveChild{{Resource: pods, Object: pod("a")}, {Resource: pods, Object: pod("b")}}
+	foreign := []children.Live{{Resource: pods, Object: pod("a")}, {Resource: pods, Object: pod("b")}}
 	adopted, unmarked := pod("c"), pod("d")
-	origin{child: "pod"}.record(adopted)
+	children.Origin{Child: "pod"}.Record(adopted)
 	adopted.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Job", Name: "j", UID: "j", Controller: new(true)}})
 	unmarked.SetLabels(nil)
 	stray := Step{Child: "pods", Resource: pods, Live: pod("s")}
@@ -57,9 +58,9 @@ func TestNews(t *testing.T) {
 			Note: `pods "a" looks like a child but was not created as one: it is neither changed nor deleted`}, 1},
 		"foreign objects": {[]*Plan{due}, &Outcome{Foreign: foreign}, &Event{Type: "Warning", Reason: "ForeignObject", Action: "Reconcile", Related: foreign[0].Object,
 			Note: `pods "a" and 1 more look like children but were not created as such, or are no longer: they are neither changed nor deleted`}, 2},
-		"an adopted child": {[]*Plan{due}, &Outcome{Foreign: []LiveChild{{Resource: pods, Object: adopted}}}, &Event{Type: "Warning", Reason: "ForeignObject", Action: "Reconcile", Related: adopted,
+		"an adopted child": {[]*Plan{due}, &Outcome{Foreign: []children.Live{{Resource: pods, Object: adopted}}}, &Event{Type: "Warning", Reason: "ForeignObject", Action: "Reconcile", Related: adopted,
 			Note: `pods "c" was created as a child, and Job "j" controls it now: it is neither changed nor deleted`}, 1},
-		"a child without marks": {[]*Plan{due}, &Outcome{Foreign: []LiveChild{{Resource: pods, Object: unmarked}}}, &Event{Type: "Warning", Reason: "ForeignObject", Action: "Reconcile", Related: unmarked,
+		"a child without marks": {[]*Plan{due}, &Outcome{Foreign: []children.Live{{Resource: pods, Object: unmarked}}}, &Event{Type: "Warning", Reason: "ForeignObject", Action: "Reconcile", Related: unmarked,
 			Note: `pods "d" was created as a child, and no label or annotation says so any more: it is neither changed nor deleted`}, 1},
 		"a stray": {[]*Plan{entered("")}, &Outcome{Strays: []Step{stray}}, &Event{Type: "Normal", Reason: "StrayDeleted", Action: "Delete", Related: stray.Live,
 			Note: `deleted pods "s": it had the labels of "pods" and was not created for it`}, 0},

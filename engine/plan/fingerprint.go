@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // Fingerprint is what a decision about an object depends on, as far as others change it.
@@ -28,19 +29,19 @@ type ChildFingerprint struct {
 }
 
 // FingerprintOf sums up an object, its children, and what else its kind reads.
-func FingerprintOf(k *kind.Kind, object *unstructured.Unstructured, children []LiveChild, found *Found) Fingerprint {
+func FingerprintOf(k *kind.Kind, object *unstructured.Unstructured, existing []children.Live, found *Found) Fingerprint {
 	read := any(k.ReadMetadata(object.Object))
 	if k.Target != nil { // many types have no generation
 		read = k.ReadOfObject(object.Object)
 	}
-	f := Fingerprint{Object: sum(read), Found: found.sum(k), Children: make(map[types.UID]ChildFingerprint, len(children))}
-	for _, child := range children {
-		if !IsOwnedBy(child.Object, object) {
+	f := Fingerprint{Object: sum(read), Found: found.sum(k), Children: make(map[types.UID]ChildFingerprint, len(existing))}
+	for _, child := range existing {
+		if !children.IsOwnedBy(child.Object, object) {
 			continue
 		}
 		values := []any{k.ReadOfChild(child.Name, child.Object.Object)}
 		if _, isMember := k.Sets[child.Name]; isMember {
-			values = append(values, isReady(child.Object), isFinished(child.Object))
+			values = append(values, children.IsReady(child.Object), children.IsFinished(child.Object))
 		}
 		f.Children[child.Object.GetUID()] = ChildFingerprint{sum(values...), child.Object.GetDeletionTimestamp() != nil}
 	}

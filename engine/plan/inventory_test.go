@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -26,26 +27,26 @@ func TestFormerTypes(t *testing.T) {
 		}}},
 	}}
 	require.Equal(t, []schema.GroupVersionKind{secret}, FormerTypes(k, owner))
-	former := func(of origin) LiveChild {
+	former := func(of children.Origin) children.Live {
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "o-s", "namespace": "default", "uid": "s"}}}
-		of.mark(k, owner, object)
-		return Live(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, object)
+		of.Mark(k, owner, object)
+		return children.Of(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, object)
 	}
 	for name, tc := range map[string]struct {
-		live   []LiveChild
+		live   []children.Live
 		err    error
 		prunes string
 		keeps  bool
 		pruned string
 	}{
-		"a child is left":            {live: []LiveChild{former(origin{child: "s"})}, prunes: "delete o-s", keeps: true},
-		"a child of a phase is left": {live: []LiveChild{former(origin{child: "s", phase: "RUNNING"})}},
+		"a child is left":            {live: []children.Live{former(children.Origin{Child: "s"})}, prunes: "delete o-s", keeps: true},
+		"a child of a phase is left": {live: []children.Live{former(children.Origin{Child: "s", Phase: "RUNNING"})}},
 		"nothing is left":            {},
 		"it cannot be read":          {err: errors.New("secrets is forbidden"), keeps: true, pruned: "children of type Secret may be left from an earlier version of the kind: secrets is forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := &View{Children: tc.live, Normalized: NewNormalized(), Former: map[schema.GroupVersionKind]error{secret: tc.err}}
+			v := &View{Children: tc.live, Normalized: children.NewNormalized(), Former: map[schema.GroupVersionKind]error{secret: tc.err}}
 			p := Decide(k, owner, v, now)
 			c := Compare(p, v)
 			require.Equal(t, tc.prunes, describe(c.Prunes))
@@ -55,7 +56,7 @@ func TestFormerTypes(t *testing.T) {
 			_, _, message := conditionIn(status, kind.ConditionPruned)
 			require.Equal(t, tc.pruned, message)
 			stored := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-			require.Equal(t, tc.keeps, len(inventoryOf(stored).types) == 3, inventoryOf(stored).types)
+			require.Equal(t, tc.keeps, len(children.InventoryOf(stored).Types) == 3, children.InventoryOf(stored).Types)
 			require.Equal(t, tc.pruned != "", o.WakeAt.Equal(now.Add(formerRetry)))
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -46,7 +47,7 @@ import "fescue.dev/cue/contract"
 			f := &far{t, k, &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "orphans.example.com/v1", "kind": "Parent", "spec": map[string]any{},
 				"metadata": map[string]any{"name": "a", "namespace": "default", "uid": "1", "finalizers": []any{Finalizer}},
-			}}, &View{Types: map[schema.GroupVersionKind]ChildType{configMapKind: {Resource: configs, IsNamespaced: true}}, Normalized: NewNormalized()}}
+			}}, &View{Types: map[schema.GroupVersionKind]ChildType{configMapKind: {Resource: configs, IsNamespaced: true}}, Normalized: children.NewNormalized()}}
 			f.converge()
 			require.Len(t, f.view.Children, 1)
 			f.owner.SetDeletionTimestamp(new(metav1.NewTime(time.Now())))

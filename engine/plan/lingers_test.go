@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -75,7 +76,7 @@ import "fescue.dev/cue/contract"
 			}
 			leaving := false
 			v := &View{
-				Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{k.Owns[0]: {Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, IsNamespaced: true}},
+				Normalized: children.NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{k.Owns[0]: {Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, IsNamespaced: true}},
 			}
 			outcome := func() (o *Outcome, isAsked bool) {
 				_, o = converge(k, object, v, now, func(todo *Comparison) *Changes {

@@ -3,9 +3,9 @@ package plan
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // Meeting is what to do about an object that has the name of a child to create.
@@ -33,17 +33,17 @@ const (
 func Meet(k *kind.Kind, owner *unstructured.Unstructured, s Step, live *unstructured.Unstructured) (m Meeting, err error) {
 	holder := metav1.GetControllerOfNoCopy(live)
 	set, ofSet := k.Sets[s.Child]
-	isCopy := ofSet && IsCopy(live)
-	isOwn := BelongsTo(live, owner, k) && (holder == nil || holder.UID == owner.GetUID()) && !isCopy
+	isCopy := ofSet && children.IsCopy(live)
+	isOwn := children.BelongsTo(live, owner, k) && (holder == nil || holder.UID == owner.GetUID()) && !isCopy
 	isLeaving := live.GetDeletionTimestamp() != nil
 	switch {
-	case isOwn && IsFormer(live, s.Wanted) && isLeaving:
+	case isOwn && children.IsFormer(live, s.Wanted) && isLeaving:
 		return Await, nil
-	case isOwn && IsFormer(live, s.Wanted):
+	case isOwn && children.IsFormer(live, s.Wanted):
 		return Replace, nil
 	case isOwn && isLeaving && s.Once:
 		return Accept, nil // it was created
-	case isOwn && !isLeaving && IsManaged(live, s.Wanted):
+	case isOwn && !isLeaving && children.IsManaged(live, s.Wanted):
 		return Accept, nil // the cache is behind
 	case isOwn && !isLeaving:
 		return Readopt, nil
@@ -52,25 +52,11 @@ func Meet(k *kind.Kind, owner *unstructured.Unstructured, s Step, live *unstruct
 	case isLeaving:
 		return Await, nil
 	case holder != nil && holder.UID == owner.GetUID():
-		return Refuse, ControlledBy(s.Resource, live, owner, holder)
-	case HolderOf(k, live) != nil && holder.Name == owner.GetName():
+		return Refuse, children.ControlledBy(s.Resource, live, owner, holder)
+	case children.HolderOf(k, live) != nil && holder.Name == owner.GetName():
 		return Await, nil // it belonged to a former object of this name, and is about to be collected
 	case holder == nil:
-		return Occupy, NotCreatedFor(k, s.Resource, live, owner)
+		return Occupy, children.NotCreatedFor(k, s.Resource, live, owner)
 	}
-	return Occupy, ControlledBy(s.Resource, live, owner, holder)
-}
-
-// HolderOf returns the controller reference of a child if it names an object of a kind in any version, and the child is one that the
-// kind keeps; nil otherwise.
-func HolderOf(k *kind.Kind, child *unstructured.Unstructured) *metav1.OwnerReference {
-	holder := metav1.GetControllerOfNoCopy(child)
-	if holder == nil || !IsKeptBy(k, child) || holder.Kind != k.GroupVersionKind.Kind {
-		return nil
-	}
-	gv, err := schema.ParseGroupVersion(holder.APIVersion)
-	if err != nil || gv.Group != k.GroupVersionKind.Group {
-		return nil
-	}
-	return holder
+	return Occupy, children.ControlledBy(s.Resource, live, owner, holder)
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // Memory is what is remembered of one object from one reconcile to the next. A new process starts without it: the status has what it
@@ -19,18 +20,10 @@ type Memory struct {
 	// progress is nil if no round was counted, and corrections have only what someone undoes.
 	progress    *Progress
 	corrections map[correctedChild]*correction
-	// numbers are the highest numbers that were in use for the members of sets. They are not used again: what was to delete a
-	// member by its name would hit its successor. Most kinds have one set, for which a map would take five times the memory.
-	numbers    []setNumber
-	unrecorded *Unrecorded
+	Seen
 	// told are the foreign objects that an Event was about, and problem is the last one of an object whose status is not written.
 	told    map[types.UID]bool
 	problem *Problem
-}
-
-type setNumber struct {
-	set     string
-	highest int
 }
 
 // NewMemory returns the memory of an object of which nothing is known.
@@ -59,27 +52,6 @@ func (m *Memory) IsSlowed() bool {
 	return false
 }
 
-// number returns the highest number that was in use for members of a set.
-func (m *Memory) number(set string) (highest int, isKnown bool) {
-	if m == nil {
-		return 0, false
-	}
-	for _, n := range m.numbers {
-		if n.set == set {
-			return n.highest, true
-		}
-	}
-	return 0, false
-}
-
-// seen returns the children that are not recorded; nil is none.
-func (m *Memory) seen() *Unrecorded {
-	if m == nil {
-		return nil
-	}
-	return m.unrecorded
-}
-
 // learn remembers what a plan and its comparison have found.
 func (m *Memory) learn(p *Plan, c *Comparison) {
 	m.unrecorded = p.Unrecorded()
@@ -90,7 +62,7 @@ func (m *Memory) learn(p *Plan, c *Comparison) {
 
 // Tell returns the Event about what has happened, nil if there is nothing to tell, and remembers that it was told. foreign are the
 // objects that it is about.
-func (m *Memory) Tell(news *News) (event *Event, foreign []LiveChild) {
+func (m *Memory) Tell(news *News) (event *Event, foreign []children.Live) {
 	event, foreign = news.Event()
 	for _, f := range foreign {
 		if m.told == nil {
@@ -111,8 +83,8 @@ func (m *Memory) Rounds(k *kind.Kind, owner *unstructured.Unstructured, v *View,
 		m.progress = nil
 	}
 	maps.DeleteFunc(m.told, func(uid types.UID, _ bool) bool {
-		is := func(child LiveChild) bool { return child.Object.GetUID() == uid }
+		is := func(child children.Live) bool { return child.Object.GetUID() == uid }
 		return !slices.ContainsFunc(v.Children, is) && !slices.ContainsFunc(v.Unmarked, is)
 	})
-	return &Rounds{memory: m, kind: k, owner: owner, found: v.Found, had: Living(v.Children)}
+	return &Rounds{memory: m, kind: k, owner: owner, found: v.Found, had: children.Living(v.Children)}
 }

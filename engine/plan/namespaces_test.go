@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
@@ -46,7 +47,7 @@ func TestChildrenWaitForTheirNamespace(t *testing.T) {
 			map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "red"}, map[string]any{"apiVersion": "v1", "kind": "Pod", "namespace": "red"},
 		}}},
 	}}
-	v := &View{Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{
+	v := &View{Normalized: children.NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{
 		podKind: {Resource: pods, IsNamespaced: true}, {Version: "v1", Kind: "ConfigMap"}: {Resource: configs, IsNamespaced: true},
 		namespaceKind: {Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}},
 	}}
@@ -58,7 +59,7 @@ func TestChildrenWaitForTheirNamespace(t *testing.T) {
 				if s.Verb == Create {
 					stored := s.Wanted.DeepCopy()
 					stored.SetUID(types.UID(s.Child + s.Name))
-					done.Stored = append(done.Stored, Live(s.Resource, stored))
+					done.Stored = append(done.Stored, children.Of(s.Resource, stored))
 				}
 			}
 			return done

@@ -1,9 +1,13 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // Next is what comes once the status of an outcome is stored.
@@ -70,4 +74,37 @@ func Earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// recordAfter is how old a child that is created once becomes before the status is written only to record it.
+const recordAfter = 10 * time.Second
+
+// RecordAt returns when the status must be written to name the children that were created once, of which stored is the
+// object as the API server has it: at once if one of them is being deleted or is gone, or else when the first is old
+// enough. Zero means never.
+func (o *Outcome) RecordAt(p *Plan, stored *unstructured.Unstructured) (at time.Time) {
+	recorded := children.InventoryOf(stored).Created
+	for child, uid := range o.inventory.Created {
+		if due := o.recordAt(uid, p.At); recorded[child] != uid && (at.IsZero() || due.Before(at)) {
+			at = due
+		}
+	}
+	return at
+}
+
+// recordAt returns when the child with a UID has to be recorded. If the clocks differ by more than recordAfter, that
+// is at once.
+func (o *Outcome) recordAt(uid types.UID, now time.Time) time.Time {
+	i := slices.IndexFunc(o.Children, func(child children.Live) bool { return child.Object.GetUID() == uid })
+	if i < 0 || o.Children[i].Object.GetDeletionTimestamp() != nil {
+		return now
+	}
+	since := o.Children[i].Object.GetCreationTimestamp().Time
+	if since.IsZero() {
+		since = now // no API server has created it
+	}
+	if now.Sub(since).Abs() >= recordAfter {
+		return now
+	}
+	return since.Add(recordAfter)
 }

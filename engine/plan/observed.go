@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // observation is what a kind sees of the children, by the names that it gives them: those that its
@@ -20,10 +21,10 @@ type observation struct {
 }
 
 // observe returns the children by what they were created as.
-func (p *Plan) observe(children []LiveChild) observation {
+func (p *Plan) observe(existing []children.Live) observation {
 	o := observation{make(map[string]*unstructured.Unstructured), make(map[string][]*unstructured.Unstructured)}
-	for _, child := range children {
-		if !child.isOf(p.Object) || child.Object.GetDeletionTimestamp() != nil || !child.isOriginal() || p.isFormerOf(child) {
+	for _, child := range existing {
+		if !child.IsOf(p.Object) || child.Object.GetDeletionTimestamp() != nil || !child.IsOriginal() || p.isFormerOf(child) {
 			continue
 		}
 		if _, isSet := p.Kind.Sets[child.Name]; isSet {
@@ -47,19 +48,19 @@ func isNewer(a, b *unstructured.Unstructured) bool {
 
 // of returns the observation for a decision, and whether it is the same: a child that the decision
 // wants is the object of the name and type that it would create, and no other.
-func (o observation) of(p *Plan, decision *kind.Decision, children []LiveChild) (exact observation, same bool) {
+func (o observation) of(p *Plan, decision *kind.Decision, existing []children.Live) (exact observation, same bool) {
 	k, owner := p.Kind, p.Object
 	exact, same = observation{maps.Clone(o.singles), maps.Clone(o.sets)}, true
 	for _, wanted := range decision.Children {
 		if wanted.Template == nil {
 			continue // it is what it was created as
 		}
-		name, namespace, gvk := nameOf(owner, wanted), namespaceOf(k, owner, wanted), typeOf(wanted)
+		name, namespace, gvk := children.ObjectName(owner, wanted), children.NamespaceOf(k, owner, wanted), children.TypeOf(wanted)
 		if wanted.Set != nil {
 			var members []*unstructured.Unstructured
-			for _, child := range children {
+			for _, child := range existing {
 				isInPlace := child.Object.GroupVersionKind() == gvk && child.Object.GetNamespace() == namespace
-				if child.Object.GetDeletionTimestamp() == nil && isInPlace && child.isMember(owner, wanted, name) {
+				if child.Object.GetDeletionTimestamp() == nil && isInPlace && child.IsMember(owner, wanted, name) {
 					members = append(members, child.Object)
 				}
 			}
@@ -69,7 +70,7 @@ func (o observation) of(p *Plan, decision *kind.Decision, children []LiveChild) 
 		}
 		delete(exact.singles, wanted.Name)
 		// How a child ended that is created once can be read until it is gone.
-		if live := find(k, children, owner, wanted); live != nil && !p.isFormer(wanted, live) && (live.GetDeletionTimestamp() == nil || isOnce(wanted)) {
+		if live := children.Find(k, existing, owner, wanted); live != nil && !p.isFormer(wanted, live) && (live.GetDeletionTimestamp() == nil || children.IsOnce(wanted)) {
 			exact.singles[wanted.Name] = live
 		}
 		same = same && exact.singles[wanted.Name] == o.singles[wanted.Name]
@@ -86,7 +87,7 @@ func (o observation) values(k *kind.Kind) map[string]any {
 	}
 	for name := range k.Sets {
 		members := slices.SortedFunc(slices.Values(o.sets[name]), func(a, b *unstructured.Unstructured) int {
-			return cmp.Or(cmp.Compare(lastNumber(a.GetName()), lastNumber(b.GetName())), cmp.Compare(a.GetName(), b.GetName()))
+			return cmp.Or(cmp.Compare(children.LastNumber(a.GetName()), children.LastNumber(b.GetName())), cmp.Compare(a.GetName(), b.GetName()))
 		})
 		list := make([]any, len(members))
 		for i, m := range members {
@@ -98,7 +99,7 @@ func (o observation) values(k *kind.Kind) map[string]any {
 }
 
 // drops reports whether a child that belongs to no phase exists that a decision does not want.
-func (o observation) drops(p *Plan, wanted []kind.Child, children []LiveChild) bool {
+func (o observation) drops(p *Plan, wanted []kind.Child, existing []children.Live) bool {
 	kept := make(map[types.UID]bool)
 	for _, child := range wanted {
 		if single := o.singles[child.Name]; single != nil {
@@ -108,17 +109,17 @@ func (o observation) drops(p *Plan, wanted []kind.Child, children []LiveChild) b
 			kept[member.GetUID()] = true
 		}
 	}
-	return slices.ContainsFunc(children, func(child LiveChild) bool {
+	return slices.ContainsFunc(existing, func(child children.Live) bool {
 		return p.isPrunable(child) && !kept[child.Object.GetUID()]
 	})
 }
 
 // allExist reports whether all children of a decision exist or were created once.
-func (o observation) allExist(children []kind.Child, created map[string]types.UID) bool {
-	return !slices.ContainsFunc(children, func(c kind.Child) bool {
+func (o observation) allExist(wanted []kind.Child, created map[string]types.UID) bool {
+	return !slices.ContainsFunc(wanted, func(c kind.Child) bool {
 		if c.Set != nil {
 			return len(o.sets[c.Name]) < c.Set.Replicas
 		}
-		return o.singles[c.Name] == nil && (!isOnce(c) || created[c.Name] == "")
+		return o.singles[c.Name] == nil && (!children.IsOnce(c) || created[c.Name] == "")
 	})
 }

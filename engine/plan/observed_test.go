@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -46,7 +47,7 @@ func TestObservedAreTheControlled(t *testing.T) {
 		"a copy without references": withoutReferences(whole),
 		"adopted":                   changed(whole, func(o *unstructured.Unstructured) { o.SetOwnerReferences(otherController) }),
 	} {
-		w.objects = append(w.objects[:2:2], Live(pods, foreign))
+		w.objects = append(w.objects[:2:2], children.Of(pods, foreign))
 		require.Len(t, unmoved(w.kind, w.owner, now).observe(w.view().Children).sets["pods"], 2, name)
 	}
 }
@@ -57,8 +58,8 @@ func TestObservedIsTheNamedChild(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Shipped(t, "At")
 	object := enginetest.At("2020-01-01T00:00:00Z", "RUNNING")
-	running := children(k, object, pod("Running"))[0].Object
-	ended := children(k, object, pod("Succeeded"))[0].Object
+	running := childrenOf(k, object, pod("Running"))[0].Object
+	ended := childrenOf(k, object, pod("Succeeded"))[0].Object
 	for name, tc := range map[string]struct {
 		live  []*unstructured.Unstructured
 		phase string
@@ -85,7 +86,7 @@ func TestObservedIsTheNamedChild(t *testing.T) {
 			t.Parallel()
 			v := &View{}
 			for _, live := range tc.live {
-				v.Children = append(v.Children, Live(pods, live))
+				v.Children = append(v.Children, children.Of(pods, live))
 			}
 			p := Decide(k, &unstructured.Unstructured{Object: object}, v, now)
 			require.Nil(t, p.Stalled)
@@ -117,7 +118,7 @@ func TestForeignObjectsAreLeftAlone(t *testing.T) {
 		"a copy when nothing is wanted": {live: copied(child, "copy"), prune: "delete o-a", isForeign: true},
 		"a copy without references":     {live: withoutReferences(copied(child, "copy")), wanted: true, isForeign: true},
 		"made by hand with labels and owner": {live: changed(withoutReferences(copied(child, "copy")), func(o *unstructured.Unstructured) {
-			o.SetAnnotations(map[string]string{AnnotationOwner: "as.odd.example.com/o"})
+			o.SetAnnotations(map[string]string{children.AnnotationOwner: "as.odd.example.com/o"})
 		}), wanted: true, isForeign: true},
 		"the child when nothing is wanted": {prune: "delete o-a"},
 		"a copy that someone adopted":      {live: changed(copied(child, "copy"), func(o *unstructured.Unstructured) { o.SetOwnerReferences(otherController) }), wanted: true},
@@ -128,9 +129,9 @@ func TestForeignObjectsAreLeftAlone(t *testing.T) {
 			if tc.wanted {
 				w.owner = owner("one")
 			}
-			w.objects = []LiveChild{Live(configs, child)}
+			w.objects = []children.Live{children.Of(configs, child)}
 			if tc.live != nil {
-				w.objects = append(w.objects, Live(configs, tc.live))
+				w.objects = append(w.objects, children.Of(configs, tc.live))
 			}
 			c := w.compare(t)
 			require.Equal(t, tc.steps, describe(c.Steps))
@@ -145,18 +146,18 @@ func TestLabelsOfFormerChildrenAreRestored(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Shipped(t, "At")
 	w := newWorld(k, &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "DONE")})
-	child := children(k, w.owner.Object, pod("Succeeded"))[0].Object
+	child := childrenOf(k, w.owner.Object, pod("Succeeded"))[0].Object
 	for name, damaged := range map[string]*unstructured.Unstructured{
 		"no labels":     changed(child, func(o *unstructured.Unstructured) { o.SetLabels(nil) }),
-		"no phase":      changed(child, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{LabelOwnerUID: "1"}) }),
-		"another owner": changed(child, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{LabelOwnerUID: "2"}) }),
+		"no phase":      changed(child, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{children.LabelOwnerUID: "1"}) }),
+		"another owner": changed(child, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{children.LabelOwnerUID: "2"}) }),
 		"no reference":  withoutReferences(child),
 	} {
-		w.objects = []LiveChild{Live(pods, damaged)}
+		w.objects = []children.Live{children.Of(pods, damaged)}
 		c := w.compare(t)
 		require.Equal(t, "adopt a-pod", describe(c.Steps), name)
 		w.do(c.Steps)
-		require.True(t, IsManaged(w.objects[0].Object, child), name)
+		require.True(t, children.IsManaged(w.objects[0].Object, child), name)
 		require.Empty(t, w.compare(t).Steps, name)
 	}
 }

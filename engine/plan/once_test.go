@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -26,11 +27,11 @@ func runningAt(created map[string]any) *unstructured.Unstructured {
 
 // withPod returns a view of an At whose Pod is in a phase, after a change; there is none if the phase is empty.
 func withPod(k *kind.Kind, phase string, change func(*unstructured.Unstructured)) *View {
-	v := &View{Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods, IsNamespaced: true}}}
+	v := &View{Normalized: children.NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods, IsNamespaced: true}}}
 	if phase == "" {
 		return v
 	}
-	v.Children = children(k, runningAt(nil).Object, pod(phase))
+	v.Children = childrenOf(k, runningAt(nil).Object, pod(phase))
 	if change != nil {
 		change(v.Children[0].Object)
 	}
@@ -72,7 +73,7 @@ func TestCreatedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			object := runningAt(tc.created)
-			tc.view.Memory = &Memory{unrecorded: &Unrecorded{phase: "RUNNING", created: tc.seen}}
+			tc.view.Seen = &Seen{unrecorded: &Unrecorded{phase: "RUNNING", created: tc.seen}}
 			p := Decide(k, object, tc.view, now)
 			require.Nil(t, p.Stalled)
 			require.Equal(t, tc.phase, p.Phase)
@@ -80,7 +81,7 @@ func TestCreatedOnce(t *testing.T) {
 			require.Equal(t, tc.steps, describe(c.Steps))
 			require.Empty(t, c.Prunes)
 			o := outcomeOf(p, c, &Changes{}, tc.view)
-			require.Equal(t, tc.records, o.inventory.created)
+			require.Equal(t, tc.records, o.inventory.Created)
 			require.Equal(t, tc.gone, o.Stalled != nil && o.Stalled.Reason == reasonGone)
 			missing := Missing(k, object, tc.view, now)
 			if !tc.gone {
@@ -129,7 +130,7 @@ func TestRecordWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tc.view.Memory = &Memory{unrecorded: tc.seen}
+			tc.view.Seen = &Seen{unrecorded: tc.seen}
 			p, o, status := outcome(tc.view, tc.failed)
 			require.Equal(t, tc.isDue, o.IsDue(p, status))
 			require.WithinDuration(t, tc.at, o.RecordAt(p, object), 0)
@@ -156,7 +157,7 @@ func TestSeenIsRemembered(t *testing.T) {
 	object := runningAt(nil)
 	next := func(object *unstructured.Unstructured) *Plan {
 		v := withPod(k, "", nil)
-		v.Memory = &Memory{unrecorded: seen}
+		v.Seen = &Seen{unrecorded: seen}
 		return Decide(k, object, v, now)
 	}
 	require.Equal(t, isKnown, next(object).created)
@@ -166,14 +167,14 @@ func TestSeenIsRemembered(t *testing.T) {
 	require.Equal(t, reasonInvalid, p.Stalled.Reason)
 	require.Equal(t, isKnown, p.created)
 	p, o := Unreportable(ended, &Outcome{}, errors.New("status: invalid"))
-	require.Equal(t, isKnown, o.inventory.created)
+	require.Equal(t, isKnown, o.inventory.Created)
 	require.Equal(t, isKnown, p.Unrecorded().created)
 	p, o = stayInPhase(ended, &Outcome{}, &Problem{ReasonNoProgress, ""})
-	require.Equal(t, isKnown, o.inventory.created)
+	require.Equal(t, isKnown, o.inventory.Created)
 	require.Equal(t, isKnown, p.Unrecorded().created)
 
 	again := runningAt(nil)
-	again.Object["status"].(map[string]any)[enteredField] = now.Format(timeFormat)
+	again.Object["status"].(map[string]any)[enteredField] = children.EntryOf(now)
 	require.Empty(t, next(again).created, "the phase was entered again")
 	pending := runningAt(nil)
 	pending.Object["status"].(map[string]any)["phase"] = "PENDING"

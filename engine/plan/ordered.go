@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // ordered compares the members of an ordered set with their templates, like a StatefulSet: members are
@@ -30,7 +31,7 @@ func (c *comparer) keepOrdered(child wantedChild) {
 	r := &rollout{comparer: c, child: child, live: c.numbered(child)}
 	live := maps.Clone(r.live)
 	maps.DeleteFunc(r.live, func(_ int, live *unstructured.Unstructured) bool {
-		return !IsOwnedBy(live, c.plan.Object) || c.plan.orphaned
+		return !children.IsOwnedBy(live, c.plan.Object) || c.plan.orphaned
 	})
 	r.shrink()
 	for index, template := range child.Set.Members {
@@ -61,11 +62,11 @@ func (c *comparer) numbered(child wantedChild) map[int]*unstructured.Unstructure
 	found := make(map[int]*unstructured.Unstructured)
 	prefix := child.object.GetName()
 	for _, e := range c.view.Children {
-		number, isNamed := memberNumber(child.Set, prefix, e.Object.GetName())
+		number, isNamed := children.MemberNumber(child.Set, prefix, e.Object.GetName())
 		if !child.isInPlace(e) || !isNamed {
 			continue
 		}
-		if number < child.Set.Replicas || e.isMemberOrOrphan(c.plan.Object, child.Child, prefix) {
+		if number < child.Set.Replicas || e.IsMemberOrOrphan(c.plan.Object, child.Child, prefix) {
 			found[number] = e.Object
 			c.wanted[e.Object.GetUID()] = true
 		}
@@ -89,8 +90,8 @@ func (r *rollout) shrink() {
 // drop deletes a member. One without a reference gets that back first: the garbage collector may have taken it, to leave the member
 // behind, and the adoption asks for the owner.
 func (c *comparer) drop(child wantedChild, live *unstructured.Unstructured) {
-	if !IsOwnedBy(live, c.plan.Object) {
-		c.add(Adopt, child, named(child.object, live.GetName()), live)
+	if !children.IsOwnedBy(live, c.plan.Object) {
+		c.add(Adopt, child, children.Named(child.object, live.GetName()), live)
 		return
 	}
 	c.add(Delete, child, nil, live)
@@ -109,7 +110,7 @@ func (r *rollout) member(index int) {
 	case err != nil:
 		r.blocked = true
 		r.reject(r.child.Name, err)
-	case live != nil && isFinished(live) && live.GetDeletionTimestamp() == nil:
+	case live != nil && children.IsFinished(live) && live.GetDeletionTimestamp() == nil:
 		r.blocked = true
 		r.drop(r.child, live)
 	case live != nil:
@@ -127,7 +128,7 @@ func (r *rollout) member(index int) {
 func (r *rollout) existing(wanted, live *unstructured.Unstructured) {
 	child := r.child
 	child.object = wanted
-	isOutdated := child.Update == kind.Recreate && !sameTemplate(live, wanted)
+	isOutdated := child.Update == kind.Recreate && !children.HasTemplateOf(live, wanted)
 	if isOutdated {
 		child.Update = kind.Never // replaceable says when it goes
 		r.state.outdated++
@@ -139,7 +140,7 @@ func (r *rollout) existing(wanted, live *unstructured.Unstructured) {
 	default:
 		r.blocked = true
 	}
-	if isOutdated && live.GetDeletionTimestamp() == nil && IsManaged(live, wanted) {
+	if isOutdated && live.GetDeletionTimestamp() == nil && children.IsManaged(live, wanted) {
 		r.outdated = append(r.outdated, live)
 		if !isReady {
 			r.unready = append(r.unready, live)
@@ -164,7 +165,7 @@ func (r *rollout) wantedMember(index int, template map[string]any) (*unstructure
 	of := r.child.Child
 	of.Template = template
 	first := r.child.object
-	object, err := childObject(r.plan.Kind, r.plan.Object, of, first.GetNamespace() != "")
+	object, err := children.Complete(r.plan.Kind, r.plan.Object, of, first.GetNamespace() != "")
 	if err != nil {
 		return nil, err
 	}
@@ -174,5 +175,5 @@ func (r *rollout) wantedMember(index int, template map[string]any) (*unstructure
 	case object.GetNamespace() != first.GetNamespace():
 		return nil, errors.New("metadata.namespace of the template must not depend on index: the members of a set are in one namespace")
 	}
-	return named(object, orderedName(object.GetName(), index)), nil
+	return children.Named(object, children.OrderedName(object.GetName(), index)), nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -95,7 +96,7 @@ func TestOrderedSet(t *testing.T) {
 		"another template, one leaves": {3, "b", func(w *world) { w.set(2, deleted) }, "", "pods: 2 of 3 ready, 3 of an older template"},
 		"another template, more":       {4, "b", func(*world) {}, "create r-3", "pods: 3 of 4 ready, 3 of an older template"},
 		"another template, fewer":      {2, "b", func(*world) {}, "delete r-2", "pods: waiting until r-2 is gone"},
-		"a copy":                       {3, "a", func(w *world) { w.objects = append(w.objects, Live(pods, copied(w.objects[0].Object, "r-7"))) }, "", "pods: 3 of 3 ready"},
+		"a copy":                       {3, "a", func(w *world) { w.objects = append(w.objects, children.Of(pods, copied(w.objects[0].Object, "r-7"))) }, "", "pods: 3 of 3 ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

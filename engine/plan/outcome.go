@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // formerRetry is when to read children again for which rights are missing: often enough for someone
@@ -24,9 +25,9 @@ type Outcome struct {
 	// States are those of the children.
 	States []ChildState
 	// Children are all that exist, after the writes.
-	Children []LiveChild
+	Children []children.Live
 	// Foreign are the objects that look like children and were not created for the object.
-	Foreign []LiveChild
+	Foreign []children.Live
 	// Strays are the steps that deleted unmanaged objects.
 	Strays []Step
 	// Rejected is an error of a write that requires user action; retrying may resolve
@@ -45,7 +46,7 @@ type Outcome struct {
 	Uptake Uptake
 	// Leaving are the children that have to be gone before others, and then the object, are. Abandoned reports that nothing
 	// can be done for an object that is being deleted, because its namespace is being deleted as well.
-	Leaving   []LiveChild
+	Leaving   []children.Live
 	Abandoned bool
 	// Altered are the children of which the API server has stored other values than their templates have.
 	Altered error
@@ -69,7 +70,7 @@ type Outcome struct {
 	goesOn, wrote bool
 
 	undecided []kind.Absence
-	inventory inventory
+	inventory children.Inventory
 	former    map[schema.GroupVersionKind]error
 	unread    []string
 }
@@ -83,14 +84,14 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) *Outcome {
 	}
 	o.Waiting = o.Waiting || len(c.Leaving) > 0
 	o.Abandoned, o.lingers = v.Abandoned, p.lingers()
-	o.isOver = p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held && !done.Waiting && (v.isSure(p.Object) || !Reaches(p.Kind, p.Object))
+	o.isOver = p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held && !done.Waiting && (v.isSure(p.Object) || !children.Reaches(p.Kind, p.Object))
 	if len(p.Transitions) > 0 {
 		o.Passed = p.passed
 	}
 	o.inventory, o.former, o.unread = takeInventory(p, v), v.Former, v.unread(p.Object)
-	o.inventory.elsewhere, o.isDoubted = takePlaces(p, v)
-	if len(o.inventory.elsewhere) > 0 {
-		o.inventory.known = takeKnown(p, v)
+	o.inventory.Elsewhere, o.isDoubted = takePlaces(p, v)
+	if len(o.inventory.Elsewhere) > 0 {
+		o.inventory.Known = takeKnown(p, v)
 	}
 	o.goesOn = p.Again || c.Unlisted && !o.isOver
 	if o.unreadable() != "" || len(o.unread) > 0 {
@@ -170,16 +171,6 @@ func (o *Outcome) Problem() *Problem {
 	return o.Passing
 }
 
-// Living counts the children that exist and are not being deleted.
-func Living(children []LiveChild) (n int) {
-	for _, child := range children {
-		if child.isOriginal() && child.Object.GetDeletionTimestamp() == nil {
-			n++
-		}
-	}
-	return n
-}
-
 // isReady reports whether all children of an object are as they should be.
 func (o *Outcome) isReady() bool {
 	return o.Stalled == nil && o.Passing == nil && o.Failed == nil && o.allReady()
@@ -214,8 +205,8 @@ func withoutCreated(status map[string]any) map[string]any {
 // IsListed reports whether the stored status of an object has the places in which it has children, and whether these were
 // orphaned.
 func (o *Outcome) IsListed(stored *unstructured.Unstructured) bool {
-	listed := inventoryOf(stored)
-	return slices.Equal(listed.elsewhere, o.inventory.elsewhere) && listed.orphaned == o.inventory.orphaned
+	listed := children.InventoryOf(stored)
+	return slices.Equal(listed.Elsewhere, o.inventory.Elsewhere) && listed.Orphaned == o.inventory.Orphaned
 }
 
 // stayInPhase returns what to report instead of a change of phase that has to wait because of a problem.
@@ -229,10 +220,10 @@ func stayInPhase(p *Plan, o *Outcome, problem *Problem) (*Plan, *Outcome) {
 }
 
 // heldInventory is the inventory of an object for which nothing is done now.
-func heldInventory(p *Plan, o *Outcome) inventory {
+func heldInventory(p *Plan, o *Outcome) children.Inventory {
 	i := takeInventory(p, &View{Children: o.Children, Former: o.former})
-	stored := inventoryOf(p.Object)
-	i.elsewhere, i.known = stored.elsewhere, stored.known
+	stored := children.InventoryOf(p.Object)
+	i.Elsewhere, i.Known = stored.Elsewhere, stored.Known
 	return i
 }
 
@@ -251,7 +242,7 @@ func Shortened(p *Plan, o *Outcome, err error) (*Plan, *Outcome) {
 // kind projects what its schema does not allow.
 func Unreportable(p *Plan, o *Outcome, err error) (*Plan, *Outcome) {
 	instead := stalled(p, err)
-	inventory := inventoryOf(p.Object)
-	inventory.created = instead.created
+	inventory := children.InventoryOf(p.Object)
+	inventory.Created = instead.created
 	return instead, &Outcome{Children: o.Children, NotReadySince: o.NotReadySince, Uptake: o.Uptake, Stalled: instead.Stalled, inventory: inventory}
 }

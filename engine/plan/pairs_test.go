@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
@@ -47,7 +48,7 @@ func TestWhatReplacesANamespaceComesFirst(t *testing.T) {
 			map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "b"},
 		}}},
 	}}
-	v := &View{Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{
+	v := &View{Normalized: children.NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{
 		{Version: "v1", Kind: "ConfigMap"}: {Resource: configs, IsNamespaced: true},
 		namespaceKind:                      {Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}},
 	}}
@@ -64,7 +65,7 @@ func TestWhatReplacesANamespaceComesFirst(t *testing.T) {
 					if s.Verb == Create {
 						stored := s.Wanted.DeepCopy()
 						stored.SetUID(types.UID(s.Child + s.Object().GetNamespace() + s.Name))
-						done.Stored = append(done.Stored, Live(s.Resource, stored))
+						done.Stored = append(done.Stored, children.Of(s.Resource, stored))
 					}
 					if s.Verb == Delete {
 						done.Deleted[s.Live.GetUID()] = true
@@ -93,7 +94,7 @@ func TestLeftoverIsNotTheRun(t *testing.T) {
 		v := withPod(k, phase, func(o *unstructured.Unstructured) {
 			o.SetOwnerReferences(nil)
 			labels := o.GetLabels()
-			labels[LabelOwnerUID] = "former"
+			labels[children.LabelOwnerUID] = "former"
 			o.SetLabels(labels)
 			isLeavingNow(o)
 			isOld(time.Hour)(o)
@@ -127,7 +128,7 @@ func TestAlteredSetIsOneLine(t *testing.T) {
 	owner := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "many.example.com/v1", "kind": "Many", "metadata": map[string]any{"name": "red", "namespace": "default", "uid": "1"},
 	}}
-	v := &View{Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods, IsNamespaced: true}}}
+	v := &View{Normalized: children.NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods, IsNamespaced: true}}}
 	_, o := converge(k, owner, v, now, func(todo *Comparison) *Changes {
 		done := &Changes{}
 		for i, s := range todo.Steps {
@@ -135,7 +136,7 @@ func TestAlteredSetIsOneLine(t *testing.T) {
 			stored.SetUID(types.UID(fmt.Sprint(i)))
 			stored.Object["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)["image"] = "mirror/i"
 			v.Normalized.Remember(stored, s.Wanted, now.Add(time.Second))
-			done.Stored = append(done.Stored, Live(s.Resource, stored))
+			done.Stored = append(done.Stored, children.Of(s.Resource, stored))
 		}
 		return done
 	})

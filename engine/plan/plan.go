@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // Plan is the decision for one object. Nothing changes it after Decide.
@@ -99,7 +100,7 @@ func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 
 func decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) *Plan {
 	p := unmoved(k, object, now)
-	p.recall(v.Memory.seen())
+	p.recall(v.Seen)
 	p.orphaned = wereOrphaned(k, object, v)
 	if p.abandoned = v.Abandoned; p.abandoned || isLeaving(k, object) && k.OnDelete == "" {
 		p.Leaving = true
@@ -108,7 +109,7 @@ func decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 	if k.Phases[p.Phase].Terminal && (p.Leaving || !isLeaving(k, object)) {
 		return p
 	}
-	if k.Target != nil && !Decorates(k, object) {
+	if k.Target != nil && !children.Decorates(k, object) {
 		p.Prune = true // it has no children, or no longer
 		return p
 	}
@@ -144,7 +145,7 @@ func unmoved(k *kind.Kind, object *unstructured.Unstructured, now time.Time) *Pl
 	if k.Target != nil { // whatever the status is, it is that of others
 		return &Plan{Kind: k, Object: object, At: now}
 	}
-	created := inventoryOf(object).created
+	created := children.InventoryOf(object).Created
 	p := &Plan{
 		Kind: k, Object: object, At: now,
 		Phase: k.PhaseOf(object.Object), Entered: timeIn(object.Object, enteredField), created: created, known: created,
@@ -264,8 +265,8 @@ const maxObservations = 3
 // evaluate asks the kind for a decision about the children that the decision itself names, and what was
 // found apart from them.
 func (p *Plan) evaluate(b *kind.Budget, object map[string]any, v *View) (*kind.Decision, observation, error) {
-	children := v.Children
-	seen := p.observe(children)
+	existing := v.Children
+	seen := p.observe(existing)
 	for range maxObservations {
 		observed, err := v.Found.addTo(seen.values(p.Kind))
 		if err != nil {
@@ -276,7 +277,7 @@ func (p *Plan) evaluate(b *kind.Budget, object map[string]any, v *View) (*kind.D
 			return nil, seen, err
 		}
 		v.Found.explain(decision)
-		exact, same := seen.of(p, decision, children)
+		exact, same := seen.of(p, decision, existing)
 		if same {
 			return decision, seen, nil
 		}
@@ -296,13 +297,13 @@ func (p *Plan) isComplete(decision *kind.Decision, seen observation, v *View) bo
 	return seen.allExist(due, p.created) && (isDecided && !seen.drops(p, decision.Children, v.Children) || !isDecided && p.Leaving)
 }
 
-func (p *Plan) enter(phase string, children []LiveChild) {
+func (p *Plan) enter(phase string, existing []children.Live) {
 	p.Transitions = append(p.Transitions, Transition{p.Phase, phase})
 	if p.Phase != "" {
 		p.passed = append(p.passed, p.Phase)
 	}
 	p.Phase, p.Entered, p.created = phase, p.At, make(map[string]types.UID)
-	p.distinguish(children)
+	p.distinguish(existing)
 }
 
 // choice is the transition to take.
@@ -383,7 +384,7 @@ func (p *Plan) setPhase(status map[string]any) {
 	}
 	status["phase"] = p.Phase
 	if !p.Entered.IsZero() {
-		status[enteredField] = entryOf(p.Entered)
+		status[enteredField] = children.EntryOf(p.Entered)
 	}
 	if !p.Scheduled.IsZero() {
 		status[kind.LastScheduleTime] = p.Scheduled.UTC().Format(time.RFC3339)
@@ -398,9 +399,6 @@ func (p *Plan) IsScheduleRecorded(stored *unstructured.Unstructured) bool {
 
 // enteredField is the status field with the time when the phase was entered.
 const enteredField = "lastPhaseTransitionTime"
-
-// timeFormat is RFC 3339 to the millisecond, the precision of delays in a phase.
-const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // timeIn reads a time in the status; an absent one is the zero time.
 func timeIn(object map[string]any, field string) time.Time {

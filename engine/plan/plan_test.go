@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -18,20 +19,20 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // planOf decides about an object that has these Pods, by the names of its children.
 func planOf(k *kind.Kind, object, observed map[string]any, now time.Time) *Plan {
-	return Decide(k, &unstructured.Unstructured{Object: object}, &View{Children: children(k, object, observed)}, now)
+	return Decide(k, &unstructured.Unstructured{Object: object}, &View{Children: childrenOf(k, object, observed)}, now)
 }
 
 // children returns Pods as the engine creates them for children with these names.
-func children(k *kind.Kind, object, observed map[string]any) []LiveChild {
+func childrenOf(k *kind.Kind, object, observed map[string]any) []children.Live {
 	owner := &unstructured.Unstructured{Object: object}
-	var live []LiveChild
+	var live []children.Live
 	for name, fields := range observed {
 		child := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
 			"name": owner.GetName() + "-" + name, "namespace": owner.GetNamespace(), "uid": "uid-of-" + name,
 		}}}
 		maps.Copy(child.Object, fields.(map[string]any))
-		origin{child: name, phase: "RUNNING"}.mark(k, owner, child)
-		live = append(live, Live(pods, child))
+		children.Origin{Child: name, Phase: "RUNNING"}.Mark(k, owner, child)
+		live = append(live, children.Of(pods, child))
 	}
 	return live
 }
@@ -90,7 +91,7 @@ func TestPlanOfDelay(t *testing.T) {
 	k := enginetest.Corpus(t, "phases")
 	object := map[string]any{
 		"apiVersion": "phases.example.com/v1", "kind": "Job", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{},
-		"status": map[string]any{"phase": "NEW", "lastPhaseTransitionTime": now.Add(-9999 * time.Millisecond).Format(timeFormat)},
+		"status": map[string]any{"phase": "NEW", "lastPhaseTransitionTime": children.EntryOf(now.Add(-9999 * time.Millisecond))},
 	}
 	p := planOf(k, object, nil, now)
 	require.Equal(t, "NEW", p.Phase)
@@ -189,9 +190,9 @@ func TestCycleOfStoredPhasesIsAnError(t *testing.T) {
 	k := enginetest.Kind(t, strings.ReplaceAll(strings.Replace(loop, "initial:", `children: c: template: {apiVersion: "v1", kind: "Pod"}
 	initial:`, 1), "loop", "stored"))
 	object := map[string]any{"apiVersion": "stored.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a", "uid": "1"}, "status": map[string]any{"phase": "X"}}
-	live := children(k, object, map[string]any{"c": map[string]any{}})
-	origin{child: "c"}.record(live[0].Object)
-	v := &View{Children: live, Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods, IsNamespaced: true}}, Normalized: NewNormalized()}
+	live := childrenOf(k, object, map[string]any{"c": map[string]any{}})
+	children.Origin{Child: "c"}.Record(live[0].Object)
+	v := &View{Children: live, Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods, IsNamespaced: true}}, Normalized: children.NewNormalized()}
 	var phases []string
 	for range 3 {
 		p := Decide(k, &unstructured.Unstructured{Object: object}, v, now)
@@ -243,7 +244,7 @@ func TestPlanLeavesItsInputsAlone(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Shipped(t, "At")
 	object := enginetest.At("2020-01-01T00:00:00Z", "PENDING")
-	live := children(k, object, pod("Succeeded"))
+	live := childrenOf(k, object, pod("Succeeded"))
 	before := live[0].Object.DeepCopy()
 	Decide(k, &unstructured.Unstructured{Object: object}, &View{Children: live}, now)
 	require.Equal(t, enginetest.At("2020-01-01T00:00:00Z", "PENDING"), object)
@@ -253,7 +254,7 @@ func TestPlanLeavesItsInputsAlone(t *testing.T) {
 func BenchmarkPlan(b *testing.B) {
 	k := enginetest.Shipped(b, "At")
 	object := enginetest.At("2020-01-01T00:00:00Z", "RUNNING")
-	v := &View{Children: children(k, object, pod("Running"))}
+	v := &View{Children: childrenOf(k, object, pod("Running"))}
 	for b.Loop() {
 		require.Nil(b, Decide(k, &unstructured.Unstructured{Object: object}, v, now).Stalled)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -39,10 +40,10 @@ func newEndless(t *testing.T) *endless {
 }
 
 // reconcile is one with a round of writes, if they are not held.
-func (l *endless) reconcile(children ...*unstructured.Unstructured) (wrote bool) {
-	live := make([]LiveChild, len(children))
-	for i, child := range children {
-		live[i] = LiveChild{Name: "pod", Object: child}
+func (l *endless) reconcile(existing ...*unstructured.Unstructured) (wrote bool) {
+	live := make([]children.Live, len(existing))
+	for i, child := range existing {
+		live[i] = children.Live{Name: "pod", Object: child}
 	}
 	r := l.Rounds(l.kind, l.owner, &View{Children: live}, l.now)
 	wrote = !r.mustWait(l.now)

@@ -4,11 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
@@ -61,25 +56,3 @@ func describeStates(states []ChildState) string {
 	}
 	return strings.Join(all, "; ")
 }
-
-// isReady reports whether an object is ready by the rules of kstatus: a Pod must be ready,
-// a Deployment rolled out, and an object without a status just exist.
-func isReady(object *unstructured.Unstructured) bool {
-	result, err := status.Compute(object)
-	return err == nil && result.Status == status.CurrentStatus
-}
-
-// isFinished reports whether a member has ended and is to be replaced. Only Pods end, and a
-// StatefulSet replaces those as well.
-func isFinished(member *unstructured.Unstructured) bool {
-	if member.GroupVersionKind() != podKind {
-		return false
-	}
-	phase, _, _ := unstructured.NestedString(member.Object, "status", "phase")
-	return phase == string(corev1.PodFailed) || phase == string(corev1.PodSucceeded)
-}
-
-var (
-	podKind       = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
-	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
-)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // RetryBase and RetryMax bound the wait before a retry, which doubles with each: the base is
@@ -45,7 +46,7 @@ func isPassing(err error) bool {
 // one that requires user action.
 func (o *Outcome) noteRejection(p *Plan, err error) {
 	problem := &Problem{reasonChild, joined(err.Error(), p.moves())}
-	if _, isEndless := errors.AsType[endlessError](err); isEndless {
+	if _, isEndless := errors.AsType[children.EndlessError](err); isEndless {
 		problem.Reason = reasonEndless
 	}
 	if !isPassing(err) {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // Messages about what a kind decides must not show values of Secrets that it reads. What depends on them is found by
@@ -64,14 +65,11 @@ func (p *Plan) describe(err error) string {
 	return "what the kind decides depends on a value that is not shown"
 }
 
-// OfChild returns an error with the child that it is about, and without values that are sensitive. It wraps err.
-func (c *Comparison) OfChild(child string, err error) error {
-	if c.sensitive == nil {
-		return fmt.Errorf("child %q: %w", child, err)
-	}
-	own, other := c.sensitive.child(child), c.sensitive.hidden().child(child)
+// concealChild describes an error about a child without values that are sensitive. It wraps err.
+func (p *Plan) concealChild(child string, err error) error {
+	own, other := p.child(child), p.hidden().child(child)
 	switch {
-	case reflect.DeepEqual(own, other) && !c.sensitive.Kind.DependsOnSensitive(child): // or what it was before may be quoted
+	case reflect.DeepEqual(own, other) && !p.Kind.DependsOnSensitive(child): // or what it was before may be quoted
 		return fmt.Errorf("child %q: %w", child, err)
 	case own == nil || other == nil:
 		return &concealedError{err, "a child whose name is not shown: " + concealed(err, nil)}
@@ -260,7 +258,7 @@ func hideAnnotations(annotations map[string]any) map[string]any {
 	hidden := make(map[string]any, len(annotations))
 	for name := range annotations {
 		hidden[name] = "-"
-		if slices.Contains(OwnAnnotations, name) || name == AnnotationEntered {
+		if slices.Contains(children.OwnAnnotations, name) || name == children.AnnotationEntered {
 			hidden[name] = annotations[name]
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // set compares the members of a set with their template. Members that are being
@@ -22,7 +23,7 @@ func (c *comparer) set(child wantedChild) {
 	slices.SortFunc(members, func(a, b *member) int { return a.compare(b) })
 	leaving := make(map[*member]bool)
 	leave := func(m *member) {
-		if !IsOwnedBy(m.object, c.plan.Object) {
+		if !children.IsOwnedBy(m.object, c.plan.Object) {
 			return // it gets its reference back first, as in drop
 		}
 		c.add(Delete, child, nil, m.object)
@@ -60,11 +61,11 @@ func (c *comparer) set(child wantedChild) {
 	c.States = append(c.States, state)
 	c.Numbers[child.Name] = highest
 	for number := highest + 1; missing > 0; number++ {
-		name := memberName(child.object, number)
+		name := children.MemberName(child.object, number)
 		if used[name] || c.view.taken[Taken{child.resource, child.object.GetNamespace(), name}] {
 			continue
 		}
-		c.add(Create, child, named(child.object, name), nil)
+		c.add(Create, child, children.Named(child.object, name), nil)
 		missing--
 	}
 }
@@ -104,7 +105,7 @@ func compareBools(a, b bool) int {
 func (c *comparer) members(child wantedChild) (members []*member, used map[string]bool, highest int) {
 	used = make(map[string]bool)
 	highest = -1
-	if number, isKnown := c.view.Memory.number(child.Name); isKnown {
+	if number, isKnown := c.view.Seen.number(child.Name); isKnown {
 		highest = number
 	}
 	prefix := child.object.GetName()
@@ -113,24 +114,24 @@ func (c *comparer) members(child wantedChild) (members []*member, used map[strin
 			continue
 		}
 		used[e.Object.GetName()] = true
-		number, isNamed := memberNumber(child.Set, prefix, e.Object.GetName())
+		number, isNamed := children.MemberNumber(child.Set, prefix, e.Object.GetName())
 		if isNamed {
 			highest = max(highest, number)
 		}
-		if !e.isMemberOrOrphan(c.plan.Object, child.Child, prefix) {
+		if !e.IsMemberOrOrphan(c.plan.Object, child.Child, prefix) {
 			continue // someone has copied or adopted a member
 		}
 		c.wanted[e.Object.GetUID()] = true
 		if e.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
-		wanted := named(child.object, e.Object.GetName())
+		wanted := children.Named(child.object, e.Object.GetName())
 		members = append(members, &member{
 			object: e.Object, number: number,
 			ready:    child.isReady(e.Object),
-			outdated: !sameTemplate(e.Object, wanted),
-			damaged:  !IsManaged(e.Object, wanted),
-			finished: isFinished(e.Object),
+			outdated: !children.HasTemplateOf(e.Object, wanted),
+			damaged:  !children.IsManaged(e.Object, wanted),
+			finished: children.IsFinished(e.Object),
 		})
 	}
 	return members, used, highest
@@ -138,7 +139,7 @@ func (c *comparer) members(child wantedChild) (members []*member, used map[strin
 
 // member compares one member of a set that stays.
 func (c *comparer) member(child wantedChild, m *member) {
-	wanted := named(child.object, m.object.GetName())
+	wanted := children.Named(child.object, m.object.GetName())
 	if m.damaged {
 		c.add(Adopt, child, wanted, m.object)
 		return
@@ -182,24 +183,6 @@ func replaceable(members []*member, set *kind.Set) []*member {
 	return leaving
 }
 
-// isMember reports whether a child is a controlled member of a set: one that was created for it,
-// or one that has a member's name and no other record.
-func (c LiveChild) isMember(owner *unstructured.Unstructured, set kind.Child, prefix string) bool {
-	if !c.isOf(owner) {
-		return false
-	}
-	_, isNamed := memberNumber(set.Set, prefix, c.Object.GetName())
-	return c.isOriginal() && c.Name == set.Name || isNamed && !IsCopy(c.Object)
-}
-
-// isMemberOrOrphan reports whether a child is a member of a set, or has the name of one and lost its
-// controller.
-func (c LiveChild) isMemberOrOrphan(owner *unstructured.Unstructured, set kind.Child, prefix string) bool {
-	_, isNamed := memberNumber(set.Set, prefix, c.Object.GetName())
-	isOrphan := metav1.GetControllerOfNoCopy(c.Object) == nil && isNamed && !IsCopy(c.Object)
-	return isOrphan || c.isMember(owner, set, prefix)
-}
-
 // strays returns the unmanaged objects that have all labels of the template and that no one
 // controls, and the copies of members.
 func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
@@ -208,7 +191,7 @@ func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 	}
 	var strays []*unstructured.Unstructured
 	add := func(object *unstructured.Unstructured) {
-		isCopy := metav1.IsControlledBy(object, c.plan.Object) && IsCopy(object)
+		isCopy := metav1.IsControlledBy(object, c.plan.Object) && children.IsCopy(object)
 		if (metav1.GetControllerOfNoCopy(object) == nil || isCopy) && object.GetDeletionTimestamp() == nil && !c.wanted[object.GetUID()] {
 			c.wanted[object.GetUID()] = true // so that nothing else is done about it
 			strays = append(strays, object)
@@ -227,15 +210,4 @@ func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 		}
 	}
 	return strays
-}
-
-// named returns the member of a set that has a name. It shares everything else with the object
-// that is given.
-func named(object *unstructured.Unstructured, name string) *unstructured.Unstructured {
-	result := WithOwnMetadata(object)
-	result.SetName(name)
-	if o, ok := originOf(object); ok {
-		o.record(result) // with annotations of its own
-	}
-	return result
 }

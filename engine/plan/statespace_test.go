@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -35,8 +36,8 @@ var mutations = []struct {
 			i := random.IntN(len(w.objects))
 			edited := w.objects[i].Object.DeepCopy()
 			edited.SetOwnerReferences(nil)
-			edited.SetLabels(map[string]string{labelManagedBy: managedBy, "controller": "c"})
-			w.objects[i] = Live(pods, edited)
+			edited.SetLabels(map[string]string{children.LabelManagedBy: children.ManagedBy, "controller": "c"})
+			w.objects[i] = children.Of(pods, edited)
 		}
 	}},
 	{"stray added", func(w *world, _ *rand.Rand) {
@@ -46,7 +47,7 @@ var mutations = []struct {
 		stray.SetLabels(map[string]string{"controller": "c"})
 		w.strays = append(w.strays, stray)
 	}},
-	{"operator restarted", func(w *world, _ *rand.Rand) { w.normalized = NewNormalized() }},
+	{"operator restarted", func(w *world, _ *rand.Rand) { w.normalized = children.NewNormalized() }},
 	{"conflict", func(w *world, random *rand.Rand) { // another owner's Pod has the name of a member
 		w.foreign = append(w.foreign, w.memberName(random.IntN(30)))
 	}},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // Report returns the desired status of an object: the kind's projection and the engine's own
@@ -30,7 +31,7 @@ func Report(p *Plan, o *Outcome) (map[string]any, error) {
 	p.setPhase(status)
 	status["observedGeneration"] = p.Object.GetGeneration()
 	delete(status, kind.ChildInventory)
-	if stored := o.inventory.status(); stored != nil && p.Kind.RecordsChildren() {
+	if stored := o.inventory.Status(); stored != nil && p.Kind.RecordsChildren() {
 		status[kind.ChildInventory] = stored
 	}
 	if p.Kind.CountsPods() {
@@ -216,11 +217,6 @@ func succeeded(p *Plan, o *Outcome) metav1.Condition {
 	return c
 }
 
-// joined returns the parts of a message that are not empty.
-func joined(parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
-}
-
 // until describes the time that an object waits for; it is empty if there is none.
 func (o *Outcome) until() string {
 	if o.moves.IsZero() {
@@ -259,37 +255,37 @@ func JustMissed(p *Plan) *Problem {
 	return &Problem{"MissedSchedule", p.missed()}
 }
 
-// conditionsOf reads the conditions of a status. What is none, and was stored while nothing checked it, is left out, so that
-// the next write of the status repairs it.
-func conditionsOf(status map[string]any) (conditions []metav1.Condition) {
-	stored, _ := status["conditions"].([]any)
-	for _, item := range stored {
-		var c metav1.Condition
-		if object, ok := item.(map[string]any); ok && runtime.DefaultUnstructuredConverter.FromUnstructured(object, &c) == nil {
-			conditions = append(conditions, c)
-		}
-	}
-	return conditions
-}
-
 // JustStalled returns the problem of an outcome that the status of its object does not show yet; it
 // is nil if there is none.
 func JustStalled(p *Plan, o *Outcome) *Problem {
 	return o.Stalled.unlessReported(p.Object.Object)
 }
 
-// unlessReported returns a problem that the status of an object does not show yet; nil if it does, or there is none.
-func (p *Problem) unlessReported(object map[string]any) *Problem {
-	if p == nil || p.isReportedBy(object) {
-		return nil
+// deleting returns the condition Deleting. It is False as long as the object could not enter the phase
+// for its deletion.
+func deleting(p *Plan, o *Outcome) metav1.Condition {
+	c := metav1.Condition{Type: kind.ConditionDeleting, Status: metav1.ConditionFalse, Reason: p.Kind.OnDelete}
+	if p.Leaving {
+		c.Status, c.Reason = metav1.ConditionTrue, cmp.Or(p.Phase, kind.ConditionDeleting)
 	}
-	return p
-}
-
-// isReportedBy reports whether the status of an object already shows exactly this problem.
-func (p *Problem) isReportedBy(object map[string]any) bool {
-	status, _ := object["status"].(map[string]any)
-	return slices.ContainsFunc(conditionsOf(status), func(c metav1.Condition) bool {
-		return (c.Type == kind.ConditionStalled || c.Type == kind.ConditionReconciling) && c.Reason == p.Reason && c.Message == p.Message
-	})
+	switch {
+	case o.Stalled != nil:
+		c.Reason = o.Stalled.Reason
+		c.Message = fmt.Sprintf("%s; the object stays until this is resolved or its finalizer %s is removed", o.Stalled.Message, Finalizer)
+	case o.Failed != nil:
+		c.Message = o.Failed.Error()
+	case o.Passing != nil:
+		c.Reason, c.Message = o.Passing.Reason, o.Passing.Message
+	case len(o.unread) > 0:
+		c.Message = fmt.Sprintf("%s; the object stays until they can be, or its finalizer %s is removed", strings.Join(o.unread, "; "), Finalizer)
+	case len(o.Leaving) > 0:
+		first := children.Called(o.Leaving[0].Object, p.Object)
+		c.Message = fmt.Sprintf("waiting until %s %q is gone", o.Leaving[0].Object.GetKind(), first)
+		if more := len(o.Leaving) - 1; more > 0 {
+			c.Message = fmt.Sprintf("waiting until %s %q and %d more are gone", o.Leaving[0].Object.GetKind(), first, more)
+		}
+	default:
+		c.Message = joined(o.waiting(), o.until())
+	}
+	return c
 }

@@ -10,10 +10,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -321,4 +323,12 @@ func TestStatusWithoutConditions(t *testing.T) {
 		}
 		require.ElementsMatch(t, want, types)
 	}
+}
+
+// Children that lead back without end are reported with a reason of their own.
+func TestEndlessChildrenAreStalled(t *testing.T) {
+	t.Parallel()
+	o := &Outcome{}
+	o.noteRejection(&Plan{Object: &unstructured.Unstructured{}}, fmt.Errorf(`child "next": %w`, children.EndlessError("it leads back")))
+	require.Equal(t, &Problem{"EndlessChildren", `child "next": it leads back`}, o.Stalled)
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // Swaps remembers which objects wait for names that children of other objects have. A child that is not wanted any more
@@ -43,7 +44,7 @@ func NewSwaps() *Swaps { return &Swaps{waits: make(map[waiter][]wait)} }
 
 // OccupiedBy describes an object that has the name of a child of another.
 func OccupiedBy(resource schema.GroupVersionResource, live *unstructured.Unstructured) Occupied {
-	o := Occupied{Resource: resource, Namespace: live.GetNamespace(), Name: live.GetName(), By: types.UID(Label(live, LabelOwnerUID))}
+	o := Occupied{Resource: resource, Namespace: live.GetNamespace(), Name: live.GetName(), By: types.UID(children.Label(live, children.LabelOwnerUID))}
 	if holder := metav1.GetControllerOfNoCopy(live); holder != nil {
 		o.By = holder.UID
 	}

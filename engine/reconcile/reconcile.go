@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -89,7 +90,7 @@ type Result struct {
 	// Event is what there is to tell; nil is nothing. Foreign are the objects that it is about for the first time, and Problem the one
 	// that has begun.
 	Event   *plan.Event
-	Foreign []plan.LiveChild
+	Foreign []children.Live
 	Problem *plan.Problem
 	// Outcome is that of the last plan; nil if nothing was decided.
 	Outcome *plan.Outcome

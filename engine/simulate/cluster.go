@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/simulate/workloads"
 )
@@ -50,7 +51,7 @@ type Cluster struct {
 	claimed     map[types.UID]bool
 	reached     map[string]sets.Set[string] // the phases that objects of a kind have had, by its name
 	controllers map[reconciled]*controller
-	normalized  *plan.Normalized
+	normalized  *children.Normalized
 	swaps       *plan.Swaps
 	created     int // objects, for their UIDs
 	// validate returns what in a child does not fit its type; nil means that nothing is known of types.
@@ -102,7 +103,7 @@ func New(kinds []*kind.Kind, now time.Time) *Cluster {
 	return &Cluster{
 		served: kinds, now: now.UTC(), left: math.MaxInt,
 		applied: make(map[application]map[string]any), claimed: make(map[types.UID]bool), reached: make(map[string]sets.Set[string]),
-		controllers: make(map[reconciled]*controller), normalized: plan.NewNormalized(), swaps: plan.NewSwaps(),
+		controllers: make(map[reconciled]*controller), normalized: children.NewNormalized(), swaps: plan.NewSwaps(),
 	}
 }
 
@@ -186,7 +187,7 @@ func (c *Cluster) End(object *unstructured.Unstructured, succeeded bool) map[str
 
 // Restart is that of the operator, which then remembers nothing and reconciles all objects.
 func (c *Cluster) Restart() {
-	c.controllers, c.normalized, c.swaps = make(map[reconciled]*controller), plan.NewNormalized(), plan.NewSwaps()
+	c.controllers, c.normalized, c.swaps = make(map[reconciled]*controller), children.NewNormalized(), plan.NewSwaps()
 }
 
 // Settle lets everything happen that takes no time.

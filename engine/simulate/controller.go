@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/reconcile"
 )
@@ -125,16 +126,16 @@ type world struct {
 
 // Look returns what a reconcile sees of the cluster. Nothing is behind.
 func (w *world) Look(_ context.Context, owner *unstructured.Unstructured, _ bool) (*plan.View, error) {
-	v := &plan.View{Budget: w.budget, Memory: w.memory, Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: w.normalized, Live: true}
+	v := &plan.View{Budget: w.budget, Seen: &w.memory.Seen, Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: w.normalized, Live: true}
 	for _, gvk := range w.kind.Owns {
 		v.Types[gvk] = plan.ChildType{Resource: w.ResourceOf(gvk), IsNamespaced: w.isNamespaced(gvk)}
 	}
 	for _, object := range w.objects {
-		if slices.Contains(w.kind.Owns, object.GroupVersionKind()) && plan.BelongsTo(object, owner, w.kind) {
-			v.Children = append(v.Children, plan.Live(w.ResourceOf(object.GroupVersionKind()), object))
+		if slices.Contains(w.kind.Owns, object.GroupVersionKind()) && children.BelongsTo(object, owner, w.kind) {
+			v.Children = append(v.Children, children.Of(w.ResourceOf(object.GroupVersionKind()), object))
 		}
 	}
-	slices.SortStableFunc(v.Children, func(a, b plan.LiveChild) int { return strings.Compare(a.Object.GetName(), b.Object.GetName()) })
+	slices.SortStableFunc(v.Children, func(a, b children.Live) int { return strings.Compare(a.Object.GetName(), b.Object.GetName()) })
 	lookups, err := plan.LookupsOf(w.budget, w.kind, owner)
 	if v.Found = plan.Find(lookups, func(l kind.Lookup) ([]*unstructured.Unstructured, error) { return w.lookUp(l, owner), nil }); err != nil {
 		v.Found = &plan.Found{Err: err}
@@ -207,7 +208,7 @@ func (c *Cluster) lookUp(l kind.Lookup, owner *unstructured.Unstructured) []*uns
 
 // strays returns the unmanaged objects in a namespace that have the labels of a set's template.
 func (w *world) strays(set kind.SetFacts, namespace string, template map[string]string) []*unstructured.Unstructured {
-	unmanaged, err := labels.Parse(plan.StraySelector(set.StrayLabels))
+	unmanaged, err := labels.Parse(children.StraySelector(set.StrayLabels))
 	if err != nil || len(set.StrayLabels) == 0 {
 		return nil
 	}
@@ -277,7 +278,7 @@ func (w *world) step(owner *unstructured.Unstructured, s plan.Step, done *plan.C
 		if err := w.create(admitted, plan.FieldManager(w.kind), s.Wanted.Object); err != nil {
 			return err
 		}
-		done.Stored = append(done.Stored, plan.Live(s.Resource, w.objects[len(w.objects)-1]))
+		done.Stored = append(done.Stored, children.Of(s.Resource, w.objects[len(w.objects)-1]))
 	case plan.Delete:
 		done.Deleted[s.Live.GetUID()] = true
 		w.remove(w.byUID(s.Live.GetUID()))
@@ -296,7 +297,7 @@ func (w *world) step(owner *unstructured.Unstructured, s plan.Step, done *plan.C
 			w.applied[application{stored.GetUID(), plan.FieldManager(w.kind)}] = s.Wanted.Object
 			w.normalized.Remember(stored, s.Wanted, w.now)
 		}
-		done.Stored = append(done.Stored, plan.Live(s.Resource, stored))
+		done.Stored = append(done.Stored, children.Of(s.Resource, stored))
 	}
 	w.log = append(w.log, Record{At: w.now, Object: owner.GetUID(), Step: &s, namespace: owner.GetNamespace()})
 	return nil
@@ -305,10 +306,10 @@ func (w *world) step(owner *unstructured.Unstructured, s plan.Step, done *plan.C
 // mayRepeat returns why a child that leads back to its own type is not created, as in the engine.
 func (w *world) mayRepeat(owner *unstructured.Unstructured, s plan.Step) error {
 	child := s.Wanted.GroupVersionKind().GroupKind()
-	if !plan.LeadsBack(w.served, child) {
+	if !children.LeadsBack(w.served, child) {
 		return nil
 	}
-	line, err := plan.Trace(owner, w.served, func(p plan.Parent) (*unstructured.Unstructured, error) { return w.byUID(p.UID), nil })
+	line, err := children.Trace(owner, w.served, func(p children.Parent) (*unstructured.Unstructured, error) { return w.byUID(p.UID), nil })
 	if err != nil || !line.Repeats(child) {
 		return err
 	}
@@ -372,8 +373,8 @@ func (w *world) rewritten(s plan.Step) (*unstructured.Unstructured, error) {
 		}
 		return taken
 	}
-	adopted.SetLabels(take(live.GetLabels(), s.Wanted.GetLabels(), plan.OwnLabels))
-	adopted.SetAnnotations(take(live.GetAnnotations(), s.Wanted.GetAnnotations(), append(slices.Clone(plan.OwnAnnotations), plan.AnnotationEntered)))
+	adopted.SetLabels(take(live.GetLabels(), s.Wanted.GetLabels(), children.OwnLabels))
+	adopted.SetAnnotations(take(live.GetAnnotations(), s.Wanted.GetAnnotations(), append(slices.Clone(children.OwnAnnotations), children.AnnotationEntered)))
 	adopted.SetOwnerReferences(s.Wanted.GetOwnerReferences())
 	return adopted, nil
 }

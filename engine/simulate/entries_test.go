@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -181,7 +181,7 @@ func TestChildrenWithoutAnEntry(t *testing.T) {
 	unmark := func() {
 		job := b.job("a-dump").DeepCopy()
 		annotations := job.GetAnnotations()
-		delete(annotations, plan.AnnotationEntered)
+		delete(annotations, children.AnnotationEntered)
 		job.SetAnnotations(annotations)
 		b.replace(b.job("a-dump"), job, reconciled{})
 		b.Restart()
@@ -202,7 +202,7 @@ func TestAChangedEntryRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBackup(t)
 	b.night("create ConfigMap/a-data", "create Job/a-dump")
-	require.NoError(t, b.Patch(b.job("a-dump"), map[string]any{"metadata": map[string]any{"annotations": map[string]any{plan.AnnotationEntered: "x"}}}))
+	require.NoError(t, b.Patch(b.job("a-dump"), map[string]any{"metadata": map[string]any{"annotations": map[string]any{children.AnnotationEntered: "x"}}}))
 	b.Restart()
 	require.NoError(t, b.Wait(time.Hour))
 	require.Equal(t, []string{"adopt Job/a-dump"}, b.writes())

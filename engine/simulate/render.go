@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -69,7 +70,7 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 		if other.GetUID() == "" {
 			other.SetUID(types.UID(fmt.Sprint("observed-", i)))
 		}
-		plan.Claim(k, object, other)
+		children.Claim(k, object, other)
 		c.objects = append(c.objects, other)
 	}
 	result, err := c.reconcile(k, object.GetUID(), c.controllerOf(k, object))

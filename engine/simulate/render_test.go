@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -61,7 +61,7 @@ func TestRenderTakesLabelledChildren(t *testing.T) {
 	require.Contains(t, fmt.Sprint(r.Status), "reason:ChildRejected")
 	require.Contains(t, fmt.Sprint(r.Status), `child "pod": pods "a-pod" exists and was not created for this object; rename or delete it`)
 
-	unlabelled.SetAnnotations(map[string]string{plan.AnnotationOwner: "as.example.com/other"})
+	unlabelled.SetAnnotations(map[string]string{children.AnnotationOwner: "as.example.com/other"})
 	r, err = Render(k, object, []*unstructured.Unstructured{unlabelled}, now)
 	require.NoError(t, err)
 	require.Contains(t, fmt.Sprint(r.Status), `pods "a-pod" exists and was created for as.example.com/other, as its annotation fescue.dev/owner says; rename the child of one of the two`)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // served are the kinds that a cluster runs, and what they show of the types that it serves.
@@ -37,7 +37,7 @@ func (s served) behavioursOf(object *unstructured.Unstructured) (all []*kind.Kin
 
 // IsRun reports whether an object is of a kind that the cluster runs, or one that a decorator is for.
 func (s served) IsRun(object *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(s.behavioursOf(object), func(k *kind.Kind) bool { return k.Target == nil || plan.Decorates(k, object) })
+	return slices.ContainsFunc(s.behavioursOf(object), func(k *kind.Kind) bool { return k.Target == nil || children.Decorates(k, object) })
 }
 
 // kindInAnyVersion is KindOf for an object in any version of its kind.

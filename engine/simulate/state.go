@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/simulate/workloads"
 )
@@ -45,7 +46,7 @@ func StateOf(object *unstructured.Unstructured, others []*unstructured.Unstructu
 		s.Conditions[fmt.Sprint(fields["type"])] = text
 	}
 	for _, other := range others {
-		if plan.IsOwnedBy(other, object) {
+		if children.IsOwnedBy(other, object) {
 			s.Children[nameFrom(object.GetNamespace(), other)] = conditionOf(other)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/operator"
 )
@@ -134,7 +135,7 @@ func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, 
 		again = false
 		err = pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
 			object, ok := item.(*unstructured.Unstructured)
-			if !ok || !plan.IsKept(k, object) || plan.Reaches(k, object) {
+			if !ok || !plan.IsKept(k, object) || children.Reaches(k, object) {
 				return nil
 			}
 			if !dryRun {

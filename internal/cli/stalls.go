@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/simulate"
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
@@ -132,7 +132,7 @@ func conditionOf(status map[string]any, conditionType string) map[string]any {
 // owns.
 func (v *vetter) isForBehaviour(gvk schema.GroupVersionKind, object manifest.Object) bool {
 	labels := (&unstructured.Unstructured{Object: object.Content}).GetLabels()
-	isLabelled := slices.ContainsFunc(plan.OwnLabels, func(name string) bool { return labels[name] != "" })
+	isLabelled := slices.ContainsFunc(children.OwnLabels, func(name string) bool { return labels[name] != "" })
 	return slices.ContainsFunc(v.catalog.Added(), func(k *kind.Kind) bool {
 		return k.LooksUp(gvk) || isLabelled && slices.Contains(k.Owns, gvk)
 	})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/operator"
 )
@@ -28,9 +29,9 @@ func decoratedRows(ctx context.Context, c *operator.Clients, k *kind.Kind, names
 		return nil, fmt.Errorf("decorator %s: %w", k.Title(), err)
 	}
 	types := make(map[schema.GroupVersionKind]plan.ChildType)
-	var children []plan.LiveChild
+	var existing []children.Live
 	for _, gvk := range k.Owns {
-		found, served, err := listType(ctx, c, gvk, namespace, plan.DecoratorSelector(k))
+		found, served, err := listType(ctx, c, gvk, namespace, children.DecoratorSelector(k))
 		if meta.IsNoMatchError(err) {
 			types[gvk] = plan.ChildType{Err: plan.ErrNotServed}
 			continue
@@ -40,18 +41,18 @@ func decoratedRows(ctx context.Context, c *operator.Clients, k *kind.Kind, names
 		}
 		types[gvk] = served
 		for i := range found {
-			children = append(children, plan.Live(served.Resource, &found[i]))
+			existing = append(existing, children.Of(served.Resource, &found[i]))
 		}
 	}
 	var rows []statusRow
 	for i := range objects {
 		object := &objects[i]
-		if !plan.Decorates(k, object) {
+		if !children.Decorates(k, object) {
 			continue
 		}
-		v := &plan.View{Types: types, Normalized: plan.NewNormalized(), Found: findFor(ctx, c, k, object)}
-		for _, child := range children {
-			if plan.IsChildOf(child.Object, object, k) {
+		v := &plan.View{Types: types, Normalized: children.NewNormalized(), Found: findFor(ctx, c, k, object)}
+		for _, child := range existing {
+			if children.IsChildOf(child.Object, object, k) {
 				v.Children = append(v.Children, child)
 			}
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/cue/kind/proof"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/inject"
-	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
@@ -309,7 +309,7 @@ func (v *vetter) checkedSomething() {
 func (v *vetter) vetDecorated(gvk schema.GroupVersionKind, object manifest.Object, others []manifest.Object) (findings []finding) {
 	for _, k := range v.catalog.DecoratorsOf(gvk) {
 		content := kind.WithName(object.Content)
-		if plan.Decorates(k, &unstructured.Unstructured{Object: content}) {
+		if children.Decorates(k, &unstructured.Unstructured{Object: content}) {
 			findings = append(findings, v.stallFindings(k, object, content, others)...)
 		}
 	}

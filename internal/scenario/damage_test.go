@@ -15,7 +15,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/load"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/simulate"
 	"github.com/fescue-dev/fescue/internal/testing/damagetest"
 )
@@ -210,16 +210,16 @@ func (c *trial) damageAll(steps int) {
 }
 
 // children returns one child of each name of each object.
-func (c *trial) children() (children []*unstructured.Unstructured) {
+func (c *trial) children() (existing []*unstructured.Unstructured) {
 	seen := make(map[string]bool)
 	for _, o := range c.Objects() {
-		name := o.GetLabels()[plan.LabelOwnerUID] + "/" + plan.ChildName(o)
-		if plan.ChildName(o) != "" && !seen[name] {
+		name := o.GetLabels()[children.LabelOwnerUID] + "/" + children.NameInKind(o)
+		if children.NameInKind(o) != "" && !seen[name] {
 			seen[name] = true
-			children = append(children, o)
+			existing = append(existing, o)
 		}
 	}
-	return children
+	return existing
 }
 
 // finish takes the other steps, and returns what there is then, and what is left when all objects have been deleted.

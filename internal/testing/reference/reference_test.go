@@ -79,7 +79,7 @@ func TestTroubleshooting(t *testing.T) {
 }
 
 // engine are the packages that write conditions and Events.
-var engine = []string{"cue/kind", "engine", "engine/plan", "internal/operator"}
+var engine = []string{"cue/kind", "engine", "engine/children", "engine/plan", "internal/operator"}
 
 var isReason = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 
@@ -208,9 +208,9 @@ var unlisted = []string{
 	"cue/kind/proof.maxInvalid", "cue/kind/proof.maxPartDepth", "cue/kind/proof.maxShrinks",
 	"cue/kind/schema.maxRounds", "cue/kind/schema.maxSampleDepth", "cue/kind/schema.maxSampleItems", "cue/kind/schema.maxSampleLength",
 	"cue/kind/schema.maxTries", "cue/kind/schema.maxVariants",
-	"engine/inject.maxName", "engine/inject/podrules.maxGMSACredentialSpec", "engine/inject/podrules.maxLength",
+	"engine/children.maxName", "engine/children.maxSuffix", "engine/inject.maxName", "engine/inject/podrules.maxGMSACredentialSpec", "engine/inject/podrules.maxLength",
 	"engine/inject/podrules.maxWindowsDomain", "engine/inject/podrules.maxWindowsUser",
-	"engine/plan.maxName", "engine/plan.maxObservations", "engine/plan.maxRounds", "engine/plan.maxSuffix", "engine/reconcile.maxLooks",
+	"engine/plan.maxObservations", "engine/plan.maxRounds", "engine/reconcile.maxLooks",
 	"internal/cli.maxAnswer", "internal/cli.maxRule", "internal/jsontext.maxDepth", "internal/jsontext.maxKeptTokens",
 	"internal/operator.maxConversionDelay", "internal/operator/serving.maxCached", "internal/projection.maxBuffer", "internal/quiet.maxProblems",
 }

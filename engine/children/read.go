@@ -1,4 +1,4 @@
-package plan
+package children
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +14,7 @@ func ReadOfMetadata() [][]string {
 	paths := [][]string{
 		{"metadata", "labels"}, {"metadata", "ownerReferences"}, {"metadata", "finalizers"},
 		{"metadata", "creationTimestamp"}, {"metadata", "deletionTimestamp"}, {"metadata", "generation"},
-		{"metadata", "annotations", annotationTemplate},
+		{"metadata", "annotations", AnnotationTemplate},
 		{"metadata", "annotations", AnnotationEntered},
 	}
 	for _, name := range OwnAnnotations {

@@ -1,10 +1,9 @@
-package plan
+package children
 
 import (
 	"fmt"
 	"strings"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,17 +48,6 @@ type Parent struct {
 	// controls means that the child has a controller reference to it, so that the garbage collector deletes the child
 	// when it is gone.
 	controls bool
-}
-
-// OwnerAt returns where an owner is that a child names: in its own namespace, unless the name has another.
-func OwnerAt(k *kind.Kind, child metav1.Object, owner string) types.NamespacedName {
-	if namespace, name, isElsewhere := strings.Cut(owner, "/"); isElsewhere {
-		return types.NamespacedName{Namespace: namespace, Name: name}
-	}
-	if k.Scope == apiextensionsv1.ClusterScoped {
-		return types.NamespacedName{Name: owner}
-	}
-	return types.NamespacedName{Namespace: child.GetNamespace(), Name: owner}
 }
 
 // parentOf returns the object that another was created for by one of the kinds: the one that its controller reference
@@ -124,28 +112,28 @@ func Trace(object *unstructured.Unstructured, kinds []*kind.Kind, find func(Pare
 // Repeats reports whether the line has an object of the type of a child.
 func (l *Line) Repeats(child schema.GroupKind) bool { return l.types[child] > 0 }
 
-// endlessError is the reason why a child that leads back to its own type is not created.
-type endlessError string
+// EndlessError is the reason why a child that leads back to its own type is not created.
+type EndlessError string
 
-func (e endlessError) Error() string { return string(e) }
+func (e EndlessError) Error() string { return string(e) }
 
 // Check returns why no child may be added to the line whose type it has already; nil is nothing. Where a root outlived its owner,
 // what led to it cannot be counted.
 func (l *Line) Check() error {
 	if l.isKept {
-		return endlessError(fmt.Sprintf("it is not created: it leads back to the type of an object that outlived its owner, %s: to let that begin anew, remove its label %s",
+		return EndlessError(fmt.Sprintf("it is not created: it leads back to the type of an object that outlived its owner, %s: to let that begin anew, remove its label %s",
 			l.root(), LabelOwnerUID))
 	}
 	if l.above.Kind == "" {
 		return nil
 	}
-	return endlessError(fmt.Sprintf("it is not created: %d objects of type %s lead to it, beginning with %s: the children of kinds and decorators lead back without end",
+	return EndlessError(fmt.Sprintf("it is not created: %d objects of type %s lead to it, beginning with %s: the children of kinds and decorators lead back without end",
 		l.types[l.above], l.above, l.root()))
 }
 
 // TooMany is the error of a child that is not created yet, because so many of the line were at once.
 func (l *Line) TooMany(most, perMinute int) error {
-	return endlessError(fmt.Sprintf("it is not created yet: kinds and decorators whose children lead back to them created %d objects from %s on; now they create %d a minute",
+	return EndlessError(fmt.Sprintf("it is not created yet: kinds and decorators whose children lead back to them created %d objects from %s on; now they create %d a minute",
 		most, l.root(), perMinute))
 }
 

@@ -1,4 +1,4 @@
-package plan
+package children
 
 import (
 	"strings"
@@ -43,14 +43,14 @@ func TestIsSameChild(t *testing.T) {
 				child = "ConfigMap"
 			}
 			before := &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "v1", "kind": child, "metadata": map[string]any{"name": "a", "uid": "1", "resourceVersion": "1", "generation": int64(1), "labels": map[string]any{labelChild: childName}},
+				"apiVersion": "v1", "kind": child, "metadata": map[string]any{"name": "a", "uid": "1", "resourceVersion": "1", "generation": int64(1), "labels": map[string]any{LabelChild: childName}},
 				"spec": map[string]any{}, "status": map[string]any{"phase": "Running"}, "data": map[string]any{"a": "b"},
 			}}
 			after := before.DeepCopy()
 			for path, value := range tc.set {
 				require.NoError(t, unstructured.SetNestedField(after.Object, value, strings.Split(path, ".")...))
 			}
-			require.Equal(t, tc.same, IsSameChild(k, before, after))
+			require.Equal(t, tc.same, IsSame(k, before, after))
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package plan
+package children
 
 import (
 	"maps"
@@ -13,11 +13,11 @@ import (
 // generation counts for readiness alone.
 var unread = []string{"resourceVersion", "generation", "managedFields"}
 
-// IsSameChild reports whether nothing that a decision, a comparison or a report reads differs between
+// IsSame reports whether nothing that a decision, a comparison or a report reads differs between
 // two states of a child: what the kind reads, its metadata, and all fields if they are corrected, or
 // else whether it is ready. Most events of a Pod are about other fields.
-func IsSameChild(k *kind.Kind, before, after *unstructured.Unstructured) bool {
-	name := ChildName(after)
+func IsSame(k *kind.Kind, before, after *unstructured.Unstructured) bool {
+	name := NameInKind(after)
 	if before.GetUID() != after.GetUID() ||
 		!equality.Semantic.DeepEqual(k.ReadOfChild(name, before.Object), k.ReadOfChild(name, after.Object)) ||
 		!equality.Semantic.DeepEqual(readMetadata(before), readMetadata(after)) {
@@ -26,7 +26,7 @@ func IsSameChild(k *kind.Kind, before, after *unstructured.Unstructured) bool {
 	if k.IsCorrected(after.GroupVersionKind()) && !equality.Semantic.DeepEqual(withoutMetadata(before), withoutMetadata(after)) {
 		return false
 	}
-	return isReady(before) == isReady(after) && isFinished(before) == isFinished(after)
+	return IsReady(before) == IsReady(after) && IsFinished(before) == IsFinished(after)
 }
 
 func readMetadata(object *unstructured.Unstructured) map[string]any {

@@ -1,4 +1,4 @@
-package plan
+package children
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func TestTakesOver(t *testing.T) {
 		}
 		hash, err := hashOf(template.Object)
 		require.NoError(t, err)
-		template.SetAnnotations(map[string]string{annotationTemplate: hash})
+		template.SetAnnotations(map[string]string{AnnotationTemplate: hash})
 		return template
 	}
 	before := map[string]any{"a": "1", "b": map[string]any{"c": int64(1)}, "list": []any{map[string]any{"name": "x", "value": "1"}}}
@@ -37,20 +37,20 @@ func TestTakesOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			live, wanted := stored(t, before), stored(t, tc.after)
-			require.Equal(t, tc.takesOver, takesOver(live, wanted))
-			require.Equal(t, name == "the same", sameTemplate(live, wanted))
+			require.Equal(t, tc.takesOver, TakesOver(live, wanted))
+			require.Equal(t, name == "the same", HasTemplateOf(live, wanted))
 		})
 	}
 
 	type fields = map[string]any
 	spec := func(value string) fields { return fields{"spec": fields{"strategy": fields{"type": value}}} }
-	require.True(t, takesOver(stored(t, spec("RollingUpdate")), stored(t, spec("Recreate"))), "a default may follow from any value of spec")
-	require.False(t, takesOver(stored(t, spec("Recreate")), stored(t, spec("Recreate"))))
+	require.True(t, TakesOver(stored(t, spec("RollingUpdate")), stored(t, spec("Recreate"))), "a default may follow from any value of spec")
+	require.False(t, TakesOver(stored(t, spec("Recreate")), stored(t, spec("Recreate"))))
 
 	live := stored(t, before)
-	for _, changed := range []string{"theirs", contentHash(live)} {
-		live.SetAnnotations(map[string]string{annotationTemplate: changed})
-		require.True(t, takesOver(live, stored(t, before)), "others have changed what was recorded")
-		require.Equal(t, changed != "theirs", isInSync(live, stored(t, before), NewNormalized()), "an earlier version has written it")
+	for _, changed := range []string{"theirs", TemplateHash(live)} {
+		live.SetAnnotations(map[string]string{AnnotationTemplate: changed})
+		require.True(t, TakesOver(live, stored(t, before)), "others have changed what was recorded")
+		require.Equal(t, changed != "theirs", IsInSync(live, stored(t, before), NewNormalized()), "an earlier version has written it")
 	}
 }

@@ -1,6 +1,8 @@
-package plan
+package children
 
-import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
 
 // Label returns a label of an object; it is empty if the object does not have it. GetLabels copies all
 // of them.

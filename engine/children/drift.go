@@ -1,4 +1,4 @@
-package plan
+package children
 
 import (
 	"fmt"
@@ -45,16 +45,39 @@ func IsManaged(live, wanted *unstructured.Unstructured) bool {
 	return holder != nil && holder.UID == reference.UID && holder.APIVersion == reference.APIVersion
 }
 
-// isInSync reports whether a managed child was created by the template that is wanted now
+// LostMarks returns the paths of the marks that an object does not have as they are wanted; it has the wrong owner references if it has
+// all of them.
+func LostMarks(live, wanted *unstructured.Unstructured) (paths [][]string) {
+	add := func(is, wanted string, path ...string) {
+		if is != wanted {
+			paths = append(paths, path)
+		}
+	}
+	for _, name := range OwnAnnotations {
+		add(Annotation(live, name), Annotation(wanted, name), "metadata", "annotations", name)
+	}
+	for _, name := range OwnLabels {
+		add(Label(live, name), Label(wanted, name), "metadata", "labels", name)
+	}
+	if entered, isOnce := entry(wanted, "annotations", AnnotationEntered); isOnce {
+		add(Annotation(live, AnnotationEntered), entered, "metadata", "annotations", AnnotationEntered)
+	}
+	if len(paths) == 0 {
+		paths = append(paths, []string{"metadata", "ownerReferences"})
+	}
+	return paths
+}
+
+// IsInSync reports whether a managed child was created by the template that is wanted now
 // and still has all its fields.
-func isInSync(live, wanted *unstructured.Unstructured, normalized *Normalized) bool {
-	if !sameTemplate(live, wanted) {
+func IsInSync(live, wanted *unstructured.Unstructured, normalized *Normalized) bool {
+	if !HasTemplateOf(live, wanted) {
 		return false
 	}
 	template := wanted.DeepCopy()
 	template.SetOwnerReferences(nil)
 	// The second part of the hash alone is no reason to write: an earlier version may have computed it otherwise.
-	template.SetAnnotations(merged(template.GetAnnotations(), map[string]string{annotationTemplate: Annotation(live, annotationTemplate)}))
+	template.SetAnnotations(merged(template.GetAnnotations(), map[string]string{AnnotationTemplate: Annotation(live, AnnotationTemplate)}))
 	return contains(live.Object, template.Object) || normalized.has(live, template)
 }
 
@@ -87,6 +110,22 @@ func contains(live, wanted any) bool {
 		return true
 	}
 	return equality.Semantic.DeepEqual(live, wanted)
+}
+
+// Differences returns the paths of what a template has and an object does not contain.
+func Differences(live, template any, path []string) (paths [][]string) {
+	fields, ok := template.(map[string]any)
+	if !ok || len(fields) == 0 {
+		if contains(live, template) {
+			return nil
+		}
+		return [][]string{path}
+	}
+	has, _ := live.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		paths = append(paths, Differences(has[name], fields[name], append(slices.Clone(path), name))...)
+	}
+	return paths
 }
 
 // mentioned returns the part of an object that a template mentions.
@@ -154,23 +193,23 @@ func (n *Normalized) has(live, template *unstructured.Unstructured) bool {
 	return known && equality.Semantic.DeepEqual(child.stored, mentioned(live.Object, template.Object))
 }
 
-// since returns when the API server stored a child differently from its template; zero if it did not.
-func (n *Normalized) since(child types.UID) time.Time {
+// Since returns when the API server stored a child differently from its template; zero if it did not.
+func (n *Normalized) Since(child types.UID) time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.byChild[child].at
 }
 
-// alterations returns the paths of the values in an object that are others than those of a template, or were removed, as
+// Alterations returns the paths of the values in an object that are others than those of a template, or were removed, as
 // after a mutating policy. A quantity that is written differently is none, nor are an empty value that is left out, what the
 // API server stores elsewhere, and items that were added to a list.
-func alterations(live, template any, path string) (paths []string) {
+func Alterations(live, template any, path string) (paths []string) {
 	switch template := template.(type) {
 	case map[string]any:
 		has, _ := live.(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(template)) {
 			if path != "" || !storedElsewhere.Has(name) {
-				paths = append(paths, alterations(has[name], template[name], path+"."+name)...)
+				paths = append(paths, Alterations(has[name], template[name], path+"."+name)...)
 			}
 		}
 		return paths
@@ -181,7 +220,7 @@ func alterations(live, template any, path string) (paths []string) {
 		}
 		for i := range template {
 			if len(has) == len(template) {
-				paths = append(paths, alterations(has[i], template[i], fmt.Sprintf("%s[%d]", path, i))...)
+				paths = append(paths, Alterations(has[i], template[i], fmt.Sprintf("%s[%d]", path, i))...)
 			}
 		}
 		return paths

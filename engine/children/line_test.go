@@ -1,4 +1,4 @@
-package plan
+package children
 
 import (
 	"errors"
@@ -90,7 +90,7 @@ func (l *lineage) chain(namespaceOf func(i int) string, of ...string) *unstructu
 	k, last := l.object(of[0], namespaceOf(0))
 	for i, name := range of[1:] {
 		next, child := l.object(name, namespaceOf(i+1))
-		origin{child: "next"}.mark(k, last, child)
+		Origin{Child: "next"}.Mark(k, last, child)
 		k, last = next, child
 	}
 	return last
@@ -155,7 +155,7 @@ func TestLine(t *testing.T) {
 		}, "3", kept + `3/o3"`, false, 2},
 		"what outlived its owner and was released": {elsewhere, times(5, "Self"), func(_ *unstructured.Unstructured, all map[types.UID]*unstructured.Unstructured) {
 			delete(all, "2")
-			all["3"].SetLabels(map[string]string{labelManagedBy: managedBy})
+			all["3"].SetLabels(map[string]string{LabelManagedBy: ManagedBy})
 		}, "3", "", false, 2},
 		"a circle": {here, times(2, "Self"), func(last *unstructured.Unstructured, all map[types.UID]*unstructured.Unstructured) {
 			all["0"].SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "cycle.example.com/v1", Kind: "Self", Name: last.GetName(), UID: last.GetUID(), Controller: new(true)}})
@@ -214,15 +214,13 @@ func TestLeadsBack(t *testing.T) {
 	}
 }
 
-// What leads back is reported with a reason of its own.
-func TestEndlessChildrenAreStalled(t *testing.T) {
+// What leads back is an error of its own.
+func TestEndlessError(t *testing.T) {
 	t.Parallel()
 	l := newLineage(t, kindsThatLeadBack(t))
 	line, err := Trace(l.chain(func(int) string { return "default" }, times(11, "Self")...), l.kinds, l.find)
 	require.NoError(t, err)
 	for _, err := range []error{line.Check(), line.TooMany(1000, 60)} {
-		o := &Outcome{}
-		o.noteRejection(&Plan{Object: &unstructured.Unstructured{}}, fmt.Errorf(`child "next": %w`, err))
-		require.Equal(t, &Problem{"EndlessChildren", `child "next": ` + err.Error()}, o.Stalled)
+		require.ErrorAs(t, err, new(EndlessError))
 	}
 }

@@ -1,4 +1,4 @@
-package plan
+package children
 
 import (
 	"crypto/sha256"
@@ -57,27 +57,27 @@ var writtenHash = regexp.MustCompile(`^[0-9a-f]{16}-([0-9a-f]{8})$`)
 
 // shapeHash returns the second part of the hash in the annotation of an object. It is empty if others have changed it.
 func shapeHash(object *unstructured.Unstructured) string {
-	groups := writtenHash.FindStringSubmatch(Annotation(object, annotationTemplate))
+	groups := writtenHash.FindStringSubmatch(Annotation(object, AnnotationTemplate))
 	if groups == nil {
 		return ""
 	}
 	return groups[1]
 }
 
-// sameTemplate reports whether a child was last created or applied by the template that is wanted.
-func sameTemplate(live, wanted *unstructured.Unstructured) bool {
-	return contentHash(live) == contentHash(wanted)
+// HasTemplateOf reports whether a child was last created or applied by the template that is wanted.
+func HasTemplateOf(live, wanted *unstructured.Unstructured) bool {
+	return TemplateHash(live) == TemplateHash(wanted)
 }
 
-// contentHash returns the first part of the hash.
-func contentHash(object *unstructured.Unstructured) string {
-	content, _, _ := strings.Cut(Annotation(object, annotationTemplate), "-")
+// TemplateHash returns the first part of the hash.
+func TemplateHash(object *unstructured.Unstructured) string {
+	content, _, _ := strings.Cut(Annotation(object, AnnotationTemplate), "-")
 	return content
 }
 
-// takesOver reports whether fields may be dropped, or defaults may follow from others, when a template is applied to a
+// TakesOver reports whether fields may be dropped, or defaults may follow from others, when a template is applied to a
 // child that exists.
-func takesOver(live, wanted *unstructured.Unstructured) bool {
+func TakesOver(live, wanted *unstructured.Unstructured) bool {
 	before := shapeHash(live)
 	return before == "" || before != shapeHash(wanted)
 }
