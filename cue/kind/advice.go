@@ -5,12 +5,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // Advice is something that the author of a kind should know, but not an error.
 type Advice struct {
+	// Check is what found it.
+	Check mistake.Check
 	// Field is the field in question, the first if there are several, and Position its place in
 	// CUE.
 	Field    string
@@ -40,5 +43,5 @@ func (v *Version) UnboundedAdvice() *Advice {
 	if more := len(found) - len(fields); more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	return &Advice{found[0].Field, found[0].Position, "no upper limit for " + list + ": objects can grow until they are too large, and the API server accepts few CEL rules"}
+	return &Advice{mistake.NoUpperLimit, found[0].Field, found[0].Position, "no upper limit for " + list + ": objects can grow until they are too large, and the API server accepts few CEL rules"}
 }

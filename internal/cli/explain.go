@@ -29,8 +29,8 @@ type explainOptions struct {
 func newExplainCommand() *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
-		Use:   "explain KIND[.FIELD]...",
-		Short: "Describe the behaviour of a kind or the rules of a field, without a cluster",
+		Use:   "explain KIND[.FIELD]...|CHECK",
+		Short: "Describe a kind, the rules of a field, or an error of vet, without a cluster",
 		Long: `Explain describes what 'kubectl explain' does not know of a kind. It needs no cluster.
 
 For a kind it prints the behaviour: the phases and their transitions, the children with their
@@ -40,10 +40,14 @@ controller), and what the behaviour reads of the field.
 
 KIND is the name of a kind, or its plural, singular or short name, with or without the
 group. It may also be the name of a decorator. Lists and maps need no steps of their own:
-watcher.spec.container.env.name.`,
+watcher.spec.container.env.name.
+
+CHECK is the name in brackets at the end of a line of 'fescue vet', such as unknown-field.
+Explain prints the cause, and what to write instead.`,
 		Example: `  fescue explain at
   fescue explain at.spec.schedule
-  fescue explain --kinds ./my-kinds site.spec`,
+  fescue explain --kinds ./my-kinds site.spec
+  fescue explain unknown-field`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.explain(c.Context(), c.OutOrStdout(), args[0]) },
 	}
@@ -61,12 +65,19 @@ watcher.spec.container.env.name.`,
 		for _, k := range kinds.Decorators() {
 			names = append(names, k.Title())
 		}
+		for _, e := range explanations() {
+			names = append(names, string(e.Check))
+		}
 		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	return c
 }
 
 func (o explainOptions) explain(ctx context.Context, w io.Writer, arg string) error {
+	if text := explainCheck(arg); text != "" {
+		_, err := io.WriteString(w, text)
+		return err
+	}
 	kinds, err := o.kinds.load(ctx)
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
@@ -140,7 +151,7 @@ func findKind(kinds *load.Kinds, arg string) (found *kind.Kind, path []string, e
 		return nil, nil, notLoaded(arg, broken)
 	}
 	if found == nil {
-		return nil, nil, fmt.Errorf("unknown kind %q; known kinds are %s, and --kinds adds others", arg, strings.Join(known, ", "))
+		return nil, nil, fmt.Errorf("unknown kind %q; known kinds are %s, and --kinds adds others%s", arg, strings.Join(known, ", "), nearCheck(arg))
 	}
 	if rest := strings.TrimPrefix(arg[len(longest):], "."); rest != "" {
 		path = strings.Split(rest, ".")

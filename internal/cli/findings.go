@@ -14,6 +14,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
@@ -57,6 +58,8 @@ type finding struct {
 	Type   string `json:"type"`
 	Value  any    `json:"value,omitempty"`
 	Detail string `json:"detail,omitempty"`
+	// Check is the check of Fescue that found it; empty for what a schema rejects.
+	Check mistake.Check `json:"check,omitempty"`
 	// Rule is the violated rule, and Source its position in CUE.
 	Rule   string `json:"rule,omitempty"`
 	Source string `json:"source,omitempty"`
@@ -83,7 +86,11 @@ func (f finding) String() string {
 	default:
 		parts = append(parts, f.Kind+"/"+f.Name)
 	}
-	return strings.ReplaceAll(strings.Join(append(parts, f.Message), ": "), "\n", " ")
+	line := strings.ReplaceAll(strings.Join(append(parts, f.Message), ": "), "\n", " ")
+	if f.Check != "" {
+		line += fmt.Sprintf(" [%s]", f.Check)
+	}
+	return line
 }
 
 func (r *report) print(w io.Writer, output string) error {
@@ -164,7 +171,7 @@ func unknownKind(object manifest.Object, gvk schema.GroupVersionKind, why kind.U
 	}
 	place := object.Locate(why.Field).Value
 	f := about(object)
-	f.Type = unknownKindType
+	f.Check, f.Type = mistake.UnknownKind, unknownKindType
 	f.Message = fmt.Sprintf("unknown kind %q: %s", kind.TypeName(gvk), reason)
 	if why.NotLoaded {
 		f.Message = "not checked: " + reason

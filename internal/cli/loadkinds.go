@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/proof"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
@@ -255,7 +256,7 @@ func (l *loader) probe(ctx context.Context, dir string, tried func(load.Folder))
 	}
 	if len(listed.Kinds) == 0 {
 		tried(load.Folder{Dir: dir, Selected: true, Broken: []*syntax.LoadError{
-			{File: dir, Reason: "reading the package takes " + cmp.Or(listed.Exceeded, whole.Exceeded)},
+			{Check: mistake.LoadLimit, File: dir, Reason: "reading the package takes " + cmp.Or(listed.Exceeded, whole.Exceeded)},
 		}})
 		return nil
 	}
@@ -272,7 +273,7 @@ func (l *loader) probe(ctx context.Context, dir string, tried func(load.Folder))
 	last := load.Folder{Dir: dir, Selected: true}
 	slow, err = l.tryEach(ctx, &last, l.timeout, left)
 	for _, s := range slow {
-		last.Broken = append(last.Broken, &syntax.LoadError{Kind: s.Name, File: s.File, Line: s.Line,
+		last.Broken = append(last.Broken, &syntax.LoadError{Check: mistake.LoadLimit, Kind: s.Name, File: s.File, Line: s.Line,
 			Reason: "loading takes " + s.exceeded + ": make its schema and its behaviour smaller"})
 	}
 	tried(last)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/engine/simulate"
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
@@ -40,22 +41,22 @@ func (v *vetter) outlookFindings(
 		return []finding{stalledFinding(object, "on a healthy cluster", o.stalled)}
 	}
 	o.reached = o.reached.Union(deleted)
-	advise := func(situation, text string) {
-		f := foundIn(object, adviceType, situation)
+	advise := func(check mistake.Check, situation, text string) {
+		f := foundIn(object, check, adviceType, situation)
 		f.Message = "advice: on a healthy cluster, " + text
 		v.report.Advice = append(v.report.Advice, f)
 	}
 	if missed := o.missed(k); len(missed) > 0 {
-		advise("phases", "this object is never in the phase "+strings.Join(missed, " or "))
+		advise(mistake.UnreachedPhase, "phases", "this object is never in the phase "+strings.Join(missed, " or "))
 	}
 	switch {
 	case o.ready:
 	case o.settled && onlyReads(k):
-		f := foundIn(object, neverReadyType, "on a healthy cluster")
+		f := foundIn(object, mistake.NeverReady, neverReadyType, "on a healthy cluster")
 		f.Message = "on a healthy cluster, the object never becomes ready: " + o.waits
 		return []finding{f}
 	default:
-		advise("readiness", "the object does not become ready: "+o.waits)
+		advise(mistake.NeverReady, "readiness", "the object does not become ready: "+o.waits)
 	}
 	return nil
 }

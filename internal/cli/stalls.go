@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/simulate"
 	"github.com/fescue-dev/fescue/internal/manifest"
@@ -45,7 +46,7 @@ func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, content map
 		}
 	}
 	if where := l.stays(); where != "" {
-		f := foundIn(object, adviceType, "when it is deleted")
+		f := foundIn(object, mistake.BlockedDeletion, adviceType, "when it is deleted")
 		f.Message = fmt.Sprintf("advice: after it is deleted on a healthy cluster, the object stays %s, until someone changes it or what it reads", where)
 		v.report.Advice = append(v.report.Advice, f)
 	}
@@ -56,14 +57,14 @@ func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, content map
 }
 
 func stalledFinding(object manifest.Object, situation, message string) finding {
-	f := foundIn(object, stalledType, situation)
+	f := foundIn(object, mistake.StalledObject, stalledType, situation)
 	f.Message = fmt.Sprintf("%s, the object would be stalled: %s", situation, message)
 	return f
 }
 
-func foundIn(object manifest.Object, findingType, situation string) finding {
+func foundIn(object manifest.Object, check mistake.Check, findingType, situation string) finding {
 	f := about(object).at(object.Locate("kind").Value.Position)
-	f.Type, f.Detail = findingType, situation
+	f.Check, f.Type, f.Detail = check, findingType, situation
 	return f
 }
 

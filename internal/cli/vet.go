@@ -17,6 +17,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/proof"
 	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/inject"
@@ -34,7 +35,8 @@ Each error is one line:
 
   FILE:LINE:COLUMN: KIND/NAME: FIELD: ERROR
 
-Valid manifests print nothing. The exit code is 1 after an error.
+What a check of Fescue found ends in its name, as in [unknown-field]: 'fescue explain
+unknown-field' explains it. Valid manifests print nothing. The exit code is 1 after an error.
 
 Vet skips objects of groups without a kind, and prints their number on standard error. Three
 things are errors: an unknown kind or version in the group of a kind, a group at most two
@@ -67,6 +69,7 @@ known:
   file, line, column                   the position
   apiVersion, kind, namespace, name    the object
   field, value, detail                 the field, its value, and what is expected
+  check                                the check that found it: see 'fescue explain CHECK'
   rule, source                         the rule in CUE, and its file and line
 
 The type is that of a Kubernetes field error (FieldValueInvalid, FieldValueRequired, …) or
@@ -189,7 +192,7 @@ func newVetter(catalog *load.Kinds) *vetter {
 		placeless := *broken
 		placeless.File = ""
 		v.report.Errors = append(v.report.Errors, finding{
-			Type: invalidKindType, File: broken.File, Line: broken.Line, Message: placeless.Error(),
+			Check: broken.Check, Type: invalidKindType, File: broken.File, Line: broken.Line, Message: placeless.Error(),
 		})
 	}
 	return v
@@ -215,18 +218,22 @@ func adviceFinding(version *kind.Version, a kind.Advice) finding {
 	return finding{
 		File: a.Position.File, Line: a.Position.Line,
 		APIVersion: version.GroupVersionKind.GroupVersion().String(), Kind: version.GroupVersionKind.Kind,
-		Field: a.Field, Type: adviceType, Message: "advice: " + a.Text,
+		Check: a.Check, Field: a.Field, Type: adviceType, Message: "advice: " + a.Text,
 	}
 }
 
 // readObjects reads the objects in a file; findings report what cannot be read.
 func readObjects(f manifestFile) (objects []manifest.Object, findings []finding) {
 	if f.err != nil {
-		return nil, []finding{{File: f.name, Type: unreadableType, Message: f.err.Error()}}
+		return nil, []finding{{Check: mistake.UnreadableFile, File: f.name, Type: unreadableType, Message: f.err.Error()}}
 	}
 	objects, errs := manifest.Read(f.name, f.text)
 	for _, err := range errs {
-		findings = append(findings, finding{Type: string(err.Type), Message: err.Message}.at(err.Position))
+		check := mistake.InvalidManifest
+		if err.Type == manifest.TooLarge {
+			check = mistake.UnreadableFile
+		}
+		findings = append(findings, finding{Check: check, Type: string(err.Type), Message: err.Message}.at(err.Position))
 	}
 	return objects, findings
 }
@@ -300,6 +307,7 @@ func (v *vetter) checkedSomething() {
 		return
 	}
 	v.report.Errors = append(v.report.Errors, finding{
+		Check:   mistake.NothingChecked,
 		Type:    nothingCheckedType,
 		Message: "no object was checked: " + v.catalog.WhyUnknown(schema.GroupVersionKind{}).Reason + "; --kinds adds kinds",
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -145,7 +146,7 @@ func (c *Checker) columns() {
 			field := t.Field(name)
 			if field == nil {
 				if declared := c.Definition.Fields["columns"]; declared != nil {
-					c.Report(declared.Node, "columns: path %q: #%s has no field %s%s", column.JSONPath, c.kind.GroupVersionKind.Kind, strings.Join(names, "."), infer.DidYouMean(name, t))
+					c.Report(mistake.UnknownField, declared.Node, "columns: path %q: #%s has no field %s%s", column.JSONPath, c.kind.GroupVersionKind.Kind, strings.Join(names, "."), infer.DidYouMean(name, t))
 				}
 				break
 			}
@@ -226,7 +227,7 @@ func (c *Checker) injection(declared *infer.Member) {
 	for i, volume := range volumes {
 		for _, name := range kind.RemovedVolumes {
 			if m := volume.Fields[name]; m != nil && !m.Constraint {
-				c.Report(m.Node, "inject.add.spec.volumes[%d].%s: %s", i, name, kind.WhyRemoved)
+				c.Report(mistake.RemovedVolume, m.Node, "inject.add.spec.volumes[%d].%s: %s", i, name, kind.WhyRemoved)
 			}
 		}
 	}
@@ -252,13 +253,13 @@ func (c *Checker) target() *types.Type {
 	switch {
 	case stated == nil: // a definition of the package has it
 	case err != nil:
-		c.Report(stated.Node, "target: %v", err)
+		c.Report(mistake.UnknownType, stated.Node, "target: %v", err)
 	case !ok:
 		c.untyped("object", stated.Node, k.GroupVersionKind)
 	case found.Namespaced == c.isClusterScoped() && c.isClusterScoped():
-		c.Report(scope.Node, "scope: a %s is namespaced: remove scope", k.GroupVersionKind.Kind)
+		c.Report(mistake.WrongScope, scope.Node, "scope: a %s is namespaced: remove scope", k.GroupVersionKind.Kind)
 	case found.Namespaced == c.isClusterScoped():
-		c.Report(stated.Node, "target: a %s is cluster-scoped: write scope: \"Cluster\"", k.GroupVersionKind.Kind)
+		c.Report(mistake.WrongScope, stated.Node, "target: a %s is cluster-scoped: write scope: \"Cluster\"", k.GroupVersionKind.Kind)
 	}
 	if err != nil || !ok {
 		return c.types.FromRootSchema(nil)
@@ -271,7 +272,7 @@ func (c *Checker) target() *types.Type {
 func (c *Checker) autoscaling() {
 	if c.kind.Scale != nil && c.kind.Scale.LabelSelectorPath == nil {
 		c.advice = append(c.advice, kind.Advice{
-			Field: "scale", Position: syntax.PositionOf(c.Definition.Fields["scale"].Node),
+			Check: mistake.ScaleWithoutSelector, Field: "scale", Position: syntax.PositionOf(c.Definition.Fields["scale"].Node),
 			Text: `scale: a HorizontalPodAutoscaler cannot scale these objects: write selector: ".status.selector", ` +
 				`and in the status the labels of the Pods as text, like selector: "app=\(object.metadata.name)"`,
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -109,7 +110,7 @@ func (c *Checker) newChild(name, phase, path string, node ast.Node, parts []infe
 		if strings.Contains(err.Error(), ": write ") {
 			at = child.template.Fields["apiVersion"].Node
 		}
-		c.Report(at, "%s.template: %v", path, err)
+		c.Report(mistake.UnknownType, at, "%s.template: %v", path, err)
 	}
 	child.resource, child.known = found, ok
 	return child
@@ -167,7 +168,7 @@ func (c *Checker) dropped(child *checkedChild) {
 		}, nil)
 		if reads {
 			c.advice = append(c.advice, kind.Advice{
-				Field: child.path, Position: syntax.PositionOf(condition),
+				Check: mistake.IfDeletesChild, Field: child.path, Position: syntax.PositionOf(condition),
 				Text: child.path + ": the if reads observed, and deletes the child when it no longer holds: write when in the child to only wait",
 			})
 			return
@@ -178,7 +179,7 @@ func (c *Checker) dropped(child *checkedChild) {
 // owned reports a type of children that the kind does not declare, and that no other template has.
 func (c *Checker) owned(child *checkedChild) {
 	if kind := child.template.Fields["kind"]; child.gvk.Kind != "" && !slices.Contains(c.kind.Owns, child.gvk) {
-		c.Report(kind.Node, "%s.template: the child exists only under a condition: declare its type in the kind, as in owns: [{apiVersion: %q, kind: %q}]",
+		c.Report(mistake.UndeclaredType, kind.Node, "%s.template: the child exists only under a condition: declare its type in the kind, as in owns: [{apiVersion: %q, kind: %q}]",
 			child.path, child.gvk.GroupVersion().String(), child.gvk.Kind)
 	}
 }
@@ -192,7 +193,7 @@ func (c *Checker) untyped(path string, at ast.Node, gvk apischema.GroupVersionKi
 		}
 	}
 	c.advice = append(c.advice, kind.Advice{
-		Field: path, Position: syntax.PositionOf(at), Text: path + " is not checked: nothing is known of " + unknown,
+		Check: mistake.UncheckedType, Field: path, Position: syntax.PositionOf(at), Text: path + " is not checked: nothing is known of " + unknown,
 	})
 }
 
@@ -216,7 +217,7 @@ func (c *Checker) name(child *checkedChild) {
 		if !known {
 			text = syntax.SourceOf(name.Parts[0].Expr)
 		}
-		c.Report(
+		c.Report(mistake.InvalidName,
 			name.Parts[0].Node(),
 			"%s.template.metadata.name: %s is not a valid object name: it must consist of lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most 253 characters",
 			child.path,
@@ -254,7 +255,7 @@ func (c *Checker) replaced(child *checkedChild) {
 		}
 	}
 	c.advice = append(c.advice, kind.Advice{
-		Field: child.path, Position: syntax.PositionOf(child.node),
+		Check: mistake.ReusedName, Field: child.path, Position: syntax.PositionOf(child.node),
 		Text: fmt.Sprintf("%s: the phase %s can be entered again, and the name %s stays the same: the child of the last time is deleted first, even if it still runs; "+
 			"to keep it, add object.status.lastScheduleTime or object.status.lastPhaseTransitionTime to the name", child.path, child.phase, strings.Trim(name, `"`)),
 	})
@@ -283,7 +284,7 @@ func (c *Checker) sharedName(child *checkedChild, name string, at ast.Node) {
 		add = `\(object.metadata.namespace)-` + add
 	}
 	c.advice = append(c.advice, kind.Advice{
-		Field: child.path + ".template.metadata.name", Position: syntax.PositionOf(at),
+		Check: mistake.SharedName, Field: child.path + ".template.metadata.name", Position: syntax.PositionOf(at),
 		Text: fmt.Sprintf("%s.template.metadata.name: all %s share the child %s, and only the first gets it: add %s to the name", child.path, objects, called, add),
 	})
 }
@@ -306,7 +307,7 @@ func checkCollisions(children []*checkedChild) {
 			id.namespace = syntax.SourceOf(namespace.Parts[0].Expr)
 		}
 		if other := seen[id]; other != nil && other.name != child.name {
-			child.template.Report(name.Node, "%s.template.metadata.name: %s has the same name and type: give them different names", child.path, other.path)
+			child.template.Report(mistake.DuplicateName, name.Node, "%s.template.metadata.name: %s has the same name and type: give them different names", child.path, other.path)
 		}
 		seen[id] = child
 	}
@@ -369,7 +370,7 @@ func checkPodSelector(child *checkedChild) {
 	}
 	labels, closed := labelsAt(s, "template", "metadata", "labels")
 	if key, why := mismatchOf(selector, labels, closed); key != "" {
-		child.template.Report(s.Fields["selector"].Node, "%s.template.spec.%s.%s: the Pods of the template %s: selector and labels of the template must match",
+		child.template.Report(mistake.SelectorMismatch, s.Fields["selector"].Node, "%s.template.spec.%s.%s: the Pods of the template %s: selector and labels of the template must match",
 			child.path, strings.Join(selectorPath, "."), key, why)
 	}
 }

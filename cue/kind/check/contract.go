@@ -14,6 +14,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -88,9 +89,9 @@ func (c *contract) selectorFields(s *infer.Structure, path string) {
 		switch at := selector.Fields[name].Node; {
 		case slices.Contains(known, name):
 		case near != "" || name == "labels":
-			c.Report(at, "%sselector.%s: unknown field%s", path, name, cmp.Or(near, "; did you mean matchLabels?"))
+			c.Report(mistake.UnknownField, at, "%sselector.%s: unknown field%s", path, name, cmp.Or(near, "; did you mean matchLabels?"))
 		default:
-			c.Report(at, `%sselector.%q: unknown field: write selector: matchLabels: %[2]q: "VALUE", or selector: matchExpressions: [{key: %[2]q, operator: "Exists"}]`, path, name)
+			c.Report(mistake.UnknownField, at, `%sselector.%q: unknown field: write selector: matchLabels: %[2]q: "VALUE", or selector: matchExpressions: [{key: %[2]q, operator: "Exists"}]`, path, name)
 		}
 	}
 }
@@ -136,7 +137,7 @@ func (c *contract) fields(s *infer.Structure, definition, path string) {
 			case name == "matchExpressions":
 				hint = `: write selector: matchExpressions: […]`
 			}
-			c.Report(s.Fields[name].Node, "%s%s: unknown field%s", path, name, hint)
+			c.Report(mistake.UnknownField, s.Fields[name].Node, "%s%s: unknown field%s", path, name, hint)
 		}
 	}
 }
@@ -161,7 +162,7 @@ func (c *contract) words(child *infer.Structure, name, path string) {
 		var v infer.Value
 		c.Quietly(func() { v = c.Infer(p) })
 		if text, ok := v.Literal.(string); ok && !slices.Contains(known, text) {
-			c.Report(p.Node(), "%s%s: %q must be one of %s%s", path, name, text, strings.Join(known, ", "), types.DidYouMean(text, known))
+			c.Report(mistake.UnsupportedValue, p.Node(), "%s%s: %q must be one of %s%s", path, name, text, strings.Join(known, ", "), types.DidYouMean(text, known))
 		}
 	}
 }
@@ -186,7 +187,7 @@ func OfDecorators(k *kind.Kind, pkg *syntax.Package) []*syntax.LoadError {
 	c := contractOf(facts.Of(k, pkg).Reader, pkg)
 	for _, name := range c.Definition.Order {
 		if why, known := notOfDecorators[name]; known {
-			c.Report(c.Definition.Fields[name].Node, "%s: a decorator cannot have it: %s", name, why)
+			c.Report(mistake.DecoratorField, c.Definition.Fields[name].Node, "%s: a decorator cannot have it: %s", name, why)
 		}
 	}
 	if len(c.Mistakes) > 0 {
@@ -241,7 +242,7 @@ func (c *contract) loopName(p infer.Part, loop *ast.Comprehension, prefix string
 			continue
 		}
 		if label, ok := field.Label.(*ast.Ident); ok && slices.Contains(variables, label.Name) {
-			c.Report(p.With(label).Node(), "%schildren.%s: is one child of this name, whatever the variable is: write (%[2]s) to name each by the variable", prefix, label.Name)
+			c.Report(mistake.LiteralName, p.With(label).Node(), "%schildren.%s: is one child of this name, whatever the variable is: write (%[2]s) to name each by the variable", prefix, label.Name)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -66,7 +67,7 @@ func conversion(k *kind.Kind, v *kind.Version, r *infer.Reader, known *types.Cat
 		otherSide(r, m.Parts, direction.name, direction.gives, direction.other)
 		for _, fixed := range kind.FixedFields {
 			if field := r.Definition.Peek(direction.name).Fields[fixed]; field != nil {
-				r.Report(field.Node, "%s.%s: a conversion copies it as it is: leave it out", direction.name, fixed)
+				r.Report(mistake.CopiedField, field.Node, "%s.%s: a conversion copies it as it is: leave it out", direction.name, fixed)
 			}
 		}
 		f.check(m.Parts, known.FromRootSchema(direction.to.Schema).Relaxed(), direction.name)
@@ -79,7 +80,7 @@ func otherSide(r *infer.Reader, parts []infer.Part, direction, gives, other stri
 	for _, p := range parts {
 		ast.Walk(p.Expr, func(n ast.Node) bool {
 			if ident, ok := n.(*ast.Ident); ok && ident.Name == other && r.IsOwn(ident.Scope) {
-				r.Report(ident, "%s cannot read %s: it follows from %s", direction, other, gives)
+				r.Report(mistake.ReadsResult, ident, "%s cannot read %s: it follows from %s", direction, other, gives)
 			}
 			return true
 		}, nil)
@@ -125,7 +126,7 @@ func (r *roundTrip) try() (*syntax.LoadError, []kind.Advice) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
-	return nil, []kind.Advice{{Field: paths[0], Position: position(r.version), Text: fmt.Sprintf("some objects that %s allows are not valid as %s: %s: %s",
+	return nil, []kind.Advice{{Check: mistake.NarrowVersion, Field: paths[0], Position: position(r.version), Text: fmt.Sprintf("some objects that %s allows are not valid as %s: %s: %s",
 		r.from.GroupVersionKind.Version, r.to.GroupVersionKind.Version, paths[0], invalid[paths[0]])}}
 }
 
@@ -135,14 +136,14 @@ func (r *roundTrip) one(object map[string]any, invalid map[string]string) *synta
 	b := r.kind.NewBudget()
 	converted, failures := r.kind.ConvertOnce(b, r.from.WithDefaults(b, object), r.from, r.to)
 	if len(failures) > 0 {
-		return r.mistake(failures[0].Err, object, "%s cannot be applied to an object that %s allows: %v", r.direction(), from, failures[0].Err)
+		return r.mistake(mistake.FailedConversion, failures[0].Err, object, "%s cannot be applied to an object that %s allows: %v", r.direction(), from, failures[0].Err)
 	}
 	problems := schema.Validate(b, r.to.Compiled, converted)
 	for _, p := range problems {
 		switch {
 		case strings.HasPrefix(p.Field, "metadata."), p.Type == field.ErrorTypeTypeInvalid && p.Field == "status":
 		case p.Type == field.ErrorTypeRequired, p.Type == field.ErrorTypeForbidden, p.Type == field.ErrorTypeTypeInvalid:
-			return r.mistake(nil, object, "%s turns an object that %s allows into one that is no valid %s: %v", r.direction(), from, to, p.Error)
+			return r.mistake(mistake.FailedConversion, nil, object, "%s turns an object that %s allows into one that is no valid %s: %v", r.direction(), from, to, p.Error)
 		default:
 			invalid[p.Field] = p.ErrorBody()
 		}
@@ -155,18 +156,19 @@ func (r *roundTrip) one(object map[string]any, invalid map[string]string) *synta
 		return nil // it is never read in the version, or never stored
 	}
 	if _, lost := r.kind.FromStored(b, stored, r.version); len(lost) > 0 {
-		return r.mistake(nil, object, "an object that %s allows loses a part: %v", from, lost[0])
+		return r.mistake(mistake.LossyConversion, nil, object, "an object that %s allows loses a part: %v", from, lost[0])
 	}
 	return nil
 }
 
 // mistake returns an error that shows the object, at the place of a cause.
-func (r *roundTrip) mistake(cause error, object map[string]any, format string, args ...any) *syntax.LoadError {
+func (r *roundTrip) mistake(check mistake.Check, cause error, object map[string]any, format string, args ...any) *syntax.LoadError {
 	at := position(r.version)
 	if failure, ok := errors.AsType[*kind.EvaluationError](cause); ok && failure.Position.File != "" {
 		at = failure.Position
 	}
 	return &syntax.LoadError{
+		Check:  check,
 		Kind:   r.kind.GroupVersionKind.Kind,
 		File:   at.File,
 		Line:   at.Line,

@@ -10,6 +10,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
@@ -105,7 +106,7 @@ func (c *counterparts) lost(path string) {
 	if c.to == c.kind.Version {
 		ways += fmt.Sprintf("; a version that is not served need not have it: write served: false in #%s%s", c.from.DefinitionName, syntax.ConversionSuffix)
 	}
-	c.report(at, "%s of %s would be lost: %s", path, c.to.GroupVersionKind.Version, ways)
+	c.report(mistake.LostField, at, "%s of %s would be lost: %s", path, c.to.GroupVersionKind.Version, ways)
 }
 
 // mustState reports a field whose type differs.
@@ -117,7 +118,7 @@ func (c *counterparts) mustState(path, had, wants string) {
 	case v.Stated[direction] != nil:
 		at = v.Stated[direction].At
 	}
-	c.report(at, "%s.%s: must be stated: it is of type %s in %s, and of type %s in %s", direction, path, had, c.from.GroupVersionKind.Version, wants, c.to.GroupVersionKind.Version)
+	c.report(mistake.TypeDiffers, at, "%s.%s: must be stated: it is of type %s in %s, and of type %s in %s", direction, path, had, c.from.GroupVersionKind.Version, wants, c.to.GroupVersionKind.Version)
 }
 
 // status reports two schemas of the status, which conversions copy.
@@ -125,11 +126,11 @@ func (c *counterparts) status() {
 	a, b := c.from.Schema.Properties["status"], c.to.Schema.Properties["status"]
 	a.Description, b.Description = "", ""
 	if !reflect.DeepEqual(a, b) {
-		c.report(c.to.Compiled.Position, "the status differs from that of #%s, but conversions copy it: give both versions the status of one definition, as in status?: #%sStatus",
+		c.report(mistake.StatusDiffers, c.to.Compiled.Position, "the status differs from that of #%s, but conversions copy it: give both versions the status of one definition, as in status?: #%sStatus",
 			c.from.DefinitionName, c.kind.GroupVersionKind.Kind)
 	}
 }
 
-func (c *counterparts) report(at place.Position, format string, args ...any) {
-	c.mistakes = append(c.mistakes, &syntax.LoadError{Kind: c.kind.LoadName(), File: at.File, Line: at.Line, Reason: fmt.Sprintf(format, args...)})
+func (c *counterparts) report(check mistake.Check, at place.Position, format string, args ...any) {
+	c.mistakes = append(c.mistakes, &syntax.LoadError{Check: check, Kind: c.kind.LoadName(), File: at.File, Line: at.Line, Reason: fmt.Sprintf(format, args...)})
 }

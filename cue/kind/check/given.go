@@ -10,6 +10,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -28,7 +29,7 @@ func (g given) Root(p infer.Part, e *ast.Ident) (infer.Value, bool) {
 	case behaviour.IndexName:
 		g.numbered++
 		if g.checked != "" && !g.isNumbered() {
-			g.Report(p.Node(), "%s: only the template of an ordered set can read index", g.checked)
+			g.Report(mistake.IndexOutsideSet, p.Node(), "%s: only the template of an ordered set can read index", g.checked)
 		}
 		return infer.Value{Type: types.Of(types.Integer), Path: behaviour.IndexName}, true
 	}
@@ -105,7 +106,7 @@ func (g given) read(p infer.Part, e ast.Expr, from infer.Value, name string) {
 	}
 	switch {
 	case from.Path == behaviour.ObservedName && g.waiting.path == behaviour.InjectName:
-		g.Report(p.Node(), "%s: inject cannot read children: what Pods get is known before there are any", path)
+		g.Report(mistake.InjectReadsChildren, p.Node(), "%s: inject cannot read children: what Pods get is known before there are any", path)
 	case from.Path == behaviour.ObservedName:
 		if g.checked != g.waiting.path+".ready" && !p.IsGuarded(e) { // ready keeps no child from being created
 			g.waiting.waits = append(g.waiting.waits, name)
@@ -120,7 +121,7 @@ func (g given) read(p infer.Part, e ast.Expr, from infer.Value, name string) {
 		}
 		text := fmt.Sprintf("%s: %s while %s, which is optional, is absent: write *%s | … with a default, or if %s != _|_ {…} around it", g.waiting.path, consequence, path, path, path)
 		if !slices.ContainsFunc(g.advice, func(a kind.Advice) bool { return a.Text == text }) {
-			g.advice = append(g.advice, kind.Advice{Field: g.waiting.path, Position: syntax.PositionOf(p.Node()), Text: text})
+			g.advice = append(g.advice, kind.Advice{Check: mistake.OptionalField, Field: g.waiting.path, Position: syntax.PositionOf(p.Node()), Text: text})
 		}
 	}
 }
@@ -140,7 +141,7 @@ func (g given) exposed(p infer.Part, from infer.Value, name string) {
 		return
 	}
 	if g.naming {
-		g.Report(
+		g.Report(mistake.ExposedSecret,
 			p.Node(),
 			"%s.%s.%s is part of the name of a child, which is a label and stands in messages: name it after something that is not sensitive",
 			behaviour.ObservedName,
@@ -154,7 +155,7 @@ func (g given) exposed(p infer.Part, from infer.Value, name string) {
 		where = "a ConfigMap"
 	}
 	text := fmt.Sprintf("%s.%s.%s goes into %s, where more people can read it than the original: put it into a Secret", behaviour.ObservedName, read, name, where)
-	advice := kind.Advice{Field: g.checked, Position: syntax.PositionOf(p.Node()), Text: text}
+	advice := kind.Advice{Check: mistake.ExposedSecret, Field: g.checked, Position: syntax.PositionOf(p.Node()), Text: text}
 	if !slices.Contains(g.advice, advice) {
 		g.advice = append(g.advice, advice)
 	}
@@ -165,6 +166,6 @@ func (g given) exposed(p infer.Part, from infer.Value, name string) {
 func (g given) readsBeyond(p infer.Part, e ast.Expr, path string) {
 	g.Beyond++
 	if g.lookingUp {
-		g.Report(p.Node(), "%s: reads cannot depend on %s: they follow from the spec, name, namespace, labels and annotations of the object", syntax.SourceOf(e), path)
+		g.Report(mistake.UnstableRead, p.Node(), "%s: reads cannot depend on %s: they follow from the spec, name, namespace, labels and annotations of the object", syntax.SourceOf(e), path)
 	}
 }

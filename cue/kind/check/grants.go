@@ -9,6 +9,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
@@ -57,7 +58,7 @@ func (c grants) note(child *checkedChild, g kind.Grant) {
 		return
 	}
 	a := kind.Advice{
-		Field: child.path + ".template", Position: syntax.PositionOf(child.template.Fields["kind"].Node),
+		Check: mistake.NeedsRights, Field: child.path + ".template", Position: syntax.PositionOf(child.template.Fields["kind"].Node),
 		Text: text + "; fescue manifests does not print it: see docs/operate/multi-tenancy.md#kinds-that-grant-rights",
 	}
 	if !slices.Contains(c.advice, a) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
@@ -76,7 +77,7 @@ func (c *Checker) lookup(path string, parts []infer.Part) {
 	case at == nil:
 		return
 	case err != nil:
-		c.Report(at.Node, "%s: %v", path, err)
+		c.Report(mistake.UnknownType, at.Node, "%s: %v", path, err)
 		return
 	case !ok:
 		c.untyped(path, at.Node, gvk)
@@ -85,8 +86,8 @@ func (c *Checker) lookup(path string, parts []infer.Part) {
 	namespace := body.Fields["namespace"]
 	switch {
 	case !found.Namespaced && namespace != nil:
-		c.Report(namespace.Node, "%s.namespace: a %s has no namespace: remove it", path, kind)
+		c.Report(mistake.UnneededNamespace, namespace.Node, "%s.namespace: a %s has no namespace: remove it", path, kind)
 	case found.Namespaced && namespace == nil && c.isClusterScoped() && body.Fields["name"] != nil:
-		c.Report(at.Node, "%s: a %s is namespaced, and the objects of the kind are cluster-scoped: add the namespace to read it from", path, kind)
+		c.Report(mistake.MissingNamespace, at.Node, "%s: a %s is namespaced, and the objects of the kind are cluster-scoped: add the namespace to read it from", path, kind)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -43,7 +44,7 @@ func (c phases) checkAll() {
 	}
 	for _, name := range s.Order {
 		if !reached[name] {
-			c.Report(s.Fields[name].Node, "phases.%s: no transition leads to this phase, and it is not the initial one", name)
+			c.Report(mistake.UnreachablePhase, s.Fields[name].Node, "phases.%s: no transition leads to this phase, and it is not the initial one", name)
 		}
 	}
 }
@@ -60,7 +61,7 @@ func (c phases) transitions(name string, phase *infer.Structure) (targets []stri
 		return nil, len(phase.Others) == 0
 	}
 	if facts.Terminal {
-		c.Report(next.Node, "phases.%s.next: the phase is terminal, so no transition is taken: remove terminal or next", name)
+		c.Report(mistake.TerminalPhase, next.Node, "phases.%s.next: the phase is terminal, so no transition is taken: remove terminal or next", name)
 	}
 	known = true
 	var taken []transition
@@ -96,7 +97,7 @@ func (c phases) stays(name string, phase *infer.Structure) {
 		return
 	}
 	c.advice = append(c.advice, kind.Advice{
-		Field: "phases." + name, Position: syntax.PositionOf(phase.Literals[0]),
+		Check: mistake.NoWayOut, Field: "phases." + name, Position: syntax.PositionOf(phase.Literals[0]),
 		Text: "phases." + name + ": no transition leads out of this phase: if it is an end, write terminal: true",
 	})
 }
@@ -119,14 +120,14 @@ func (c phases) transition(p infer.Part, path string) transition {
 		c.check(to.Parts, types.Of(types.String), path+".to")
 		if _, ok := c.kind.Phases[t.to]; t.to != "" && !ok {
 			known := slices.Sorted(maps.Keys(c.kind.Phases))
-			c.Report(to.Node, "%s.to: %q must be one of the phases: %s%s", path, t.to, strings.Join(known, ", "), types.DidYouMean(t.to, known))
+			c.Report(mistake.UnknownPhase, to.Node, "%s.to: %q must be one of the phases: %s%s", path, t.to, strings.Join(known, ", "), types.DidYouMean(t.to, known))
 		}
 	}
 	if when := s.Fields["when"]; when != nil {
 		c.check(when.Parts, types.Of(types.Boolean), path+".when")
 		t.condition += "when " + syntax.SourceOf(when.Parts[0].Expr)
 		if holds, ok := c.Unified(slices.Clone(when.Parts)).Literal.(bool); ok && !holds {
-			c.Report(when.Node, "%s.when: never holds", path)
+			c.Report(mistake.NeverTaken, when.Node, "%s.when: never holds", path)
 		}
 	}
 	for _, name := range kind.TimeFields {
@@ -166,10 +167,10 @@ func (c phases) after(p infer.Part, path string) (immediate bool) {
 	if _, err := kind.ParseTrigger(text); err != nil {
 		if !known {
 			text = syntax.SourceOf(p.Expr)
-			c.Report(p.Node(), "%s: %s is neither a duration like \"5m\" nor a time in RFC 3339, whatever the object is", path, text)
+			c.Report(mistake.InvalidTime, p.Node(), "%s: %s is neither a duration like \"5m\" nor a time in RFC 3339, whatever the object is", path, text)
 			return false
 		}
-		c.Report(p.Node(), "%s: %v", path, err)
+		c.Report(mistake.InvalidTime, p.Node(), "%s: %v", path, err)
 	}
 	return false
 }
@@ -192,7 +193,7 @@ func (c phases) schedule(s *infer.Structure, path string) {
 		}
 	}
 	if field, err := texts.Read(&kind.Transition{}); err != nil {
-		c.Report(s.Fields[field].Node, "%s.%s: %v", path, field, err)
+		c.Report(mistake.InvalidTime, s.Fields[field].Node, "%s.%s: %v", path, field, err)
 	}
 }
 
@@ -200,7 +201,7 @@ func (c phases) schedule(s *infer.Structure, path string) {
 func (c phases) repeated(taken []transition, t transition, phase string) {
 	for _, earlier := range taken {
 		if earlier.immediate && !earlier.conditional {
-			c.Report(t.node, "phases.%s.next: an earlier transition is taken as soon as the phase is entered (%s), so this one is never taken", phase, earlier.condition)
+			c.Report(mistake.NeverTaken, t.node, "phases.%s.next: an earlier transition is taken as soon as the phase is entered (%s), so this one is never taken", phase, earlier.condition)
 			return
 		}
 		if earlier.condition == t.condition && !earlier.conditional && !t.conditional {
@@ -208,7 +209,7 @@ func (c phases) repeated(taken []transition, t transition, phase string) {
 			if earlier.to == t.to {
 				what = "the same condition and target"
 			}
-			c.Report(t.node, "phases.%s.next: an earlier transition has %s (%s), so this one is never taken", phase, what, t.condition)
+			c.Report(mistake.NeverTaken, t.node, "phases.%s.next: an earlier transition has %s (%s), so this one is never taken", phase, what, t.condition)
 			return
 		}
 	}

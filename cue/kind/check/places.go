@@ -10,6 +10,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 )
 
 // places finds the types whose namespaces follow from what the author of an object submits: so it can be
@@ -64,7 +65,7 @@ func (c *Checker) namespace(child *checkedChild) {
 		c.elsewhere(child, kindField.Node)
 	}
 	if (!isOwn || child.known && child.resource.Namespaced == c.isClusterScoped()) && c.kind.Target == nil && !c.kind.RecordsChildren() {
-		c.Report(kindField.Node, "%s.template: the status has no %s, in which the namespaces of children are recorded: embed contract.#Status in it", child.path, kind.ChildInventory)
+		c.Report(mistake.StatusSchema, kindField.Node, "%s.template: the status has no %s, in which the namespaces of children are recorded: embed contract.#Status in it", child.path, kind.ChildInventory)
 	}
 	if !child.known {
 		return
@@ -74,7 +75,7 @@ func (c *Checker) namespace(child *checkedChild) {
 	}
 	if namespace == nil {
 		if isKnown && child.resource.Namespaced && c.isClusterScoped() {
-			c.Report(
+			c.Report(mistake.MissingNamespace,
 				kindField.Node,
 				"%s.template.metadata.namespace: is missing: a %s is namespaced, and the objects of the kind are cluster-scoped: write the namespace to create it in",
 				child.path,
@@ -88,10 +89,10 @@ func (c *Checker) namespace(child *checkedChild) {
 	text, isText := v.Literal.(string)
 	switch {
 	case !child.resource.Namespaced:
-		c.Report(namespace.Node, "%s: a %s has no namespace: remove it", path, child.gvk.Kind)
+		c.Report(mistake.UnneededNamespace, namespace.Node, "%s: a %s has no namespace: remove it", path, child.gvk.Kind)
 	case isText:
 		if problems := validation.IsDNS1123Label(text); len(problems) > 0 {
-			c.Report(namespace.Node, "%s: %q is not a valid namespace name: %s", path, text, problems[0])
+			c.Report(mistake.InvalidName, namespace.Node, "%s: %q is not a valid namespace name: %s", path, text, problems[0])
 		}
 	}
 }
@@ -107,7 +108,7 @@ func (c *Checker) elsewhere(child *checkedChild, at ast.Node) {
 		c.kind.Elsewhere = append(c.kind.Elsewhere, child.gvk)
 	}
 	if c.kind.Target != nil {
-		c.Report(at, "%s.template: a decorator of objects with a namespace has children in that namespace only", child.path)
+		c.Report(mistake.WrongScope, at, "%s.template: a decorator of objects with a namespace has children in that namespace only", child.path)
 	}
 }
 

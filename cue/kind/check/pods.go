@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
@@ -54,7 +55,7 @@ func mountable(child *checkedChild, pod *infer.Structure) (names []string, known
 func checkMounts(container *infer.Structure, volumes []string, path string) {
 	mounts, _ := container.Items("volumeMounts")
 	for i, mount := range mounts {
-		mustParse(mount, "name", fmt.Sprintf("%s.volumeMounts[%d]", path, i), func(name string) error {
+		mustParse(mistake.UnknownVolume, mount, "name", fmt.Sprintf("%s.volumeMounts[%d]", path, i), func(name string) error {
 			if slices.Contains(volumes, name) {
 				return nil
 			}
@@ -81,7 +82,7 @@ func checkProbes(container *infer.Structure, path string) {
 		at := path + "." + probe
 		onlyOne(s, at, "exec", "grpc", "httpGet", "tcpSocket")
 		for _, action := range []string{"httpGet", "tcpSocket"} {
-			mustParse(s.In(action), "port", at+"."+action, func(name string) error {
+			mustParse(mistake.UnknownPort, s.In(action), "port", at+"."+action, func(name string) error {
 				if !all || slices.Contains(names, name) {
 					return nil
 				}
@@ -102,7 +103,7 @@ func checkResources(container *infer.Structure, path string) {
 		}
 		text := fmt.Sprint(requests.Literal(name))
 		if request, err := resource.ParseQuantity(text); err == nil && request.Cmp(limit) > 0 {
-			container.Report(requests.Fields[name].ValueNode(), "%s.resources.requests.%s: %s is more than the limit, %s", path, name, text, limit.String())
+			container.Report(mistake.MinimumAboveMaximum, requests.Fields[name].ValueNode(), "%s.resources.requests.%s: %s is more than the limit, %s", path, name, text, limit.String())
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -32,7 +33,7 @@ func (c *Checker) relations(child *checkedChild) {
 	spec := child.template.In("spec")
 	switch child.gvk.Kind {
 	case "CronJob":
-		mustParse(spec, "schedule", prefix+"spec", func(text string) error {
+		mustParse(mistake.InvalidTime, spec, "schedule", prefix+"spec", func(text string) error {
 			_, err := kind.ParseSchedule(text, "")
 			return err
 		})
@@ -51,7 +52,7 @@ func (c *Checker) relations(child *checkedChild) {
 	case "Secret":
 		data := child.template.In("data")
 		for _, name := range data.Order {
-			mustParse(data, name, prefix+"data", func(text string) error {
+			mustParse(mistake.InvalidBase64, data, name, prefix+"data", func(text string) error {
 				if _, err := base64.StdEncoding.DecodeString(text); err != nil {
 					return errors.New("must be base64: write plain text in stringData")
 				}
@@ -66,13 +67,13 @@ func (c *Checker) relations(child *checkedChild) {
 }
 
 // mustParse reports a text that is known and wrong.
-func mustParse(s *infer.Structure, name, path string, parse func(string) error) {
+func mustParse(check mistake.Check, s *infer.Structure, name, path string, parse func(string) error) {
 	text, ok := s.Text(name)
 	if !ok {
 		return
 	}
 	if err := parse(text); err != nil {
-		s.Report(s.Fields[name].ValueNode(), "%s.%s: %v", path, name, err)
+		s.Report(check, s.Fields[name].ValueNode(), "%s.%s: %v", path, name, err)
 	}
 }
 
@@ -85,7 +86,7 @@ func onlyOne(s *infer.Structure, path string, names ...string) {
 		}
 	}
 	if len(set) > 1 {
-		s.Report(s.Fields[set[1]].Node, "%s.%s: cannot be set together with %s: remove one of them", path, set[1], set[0])
+		s.Report(mistake.MutuallyExclusive, s.Fields[set[1]].Node, "%s.%s: cannot be set together with %s: remove one of them", path, set[1], set[0])
 	}
 }
 
@@ -94,7 +95,7 @@ func (c *Checker) rollout(spec *infer.Structure, path string) {
 	strategy := spec.In("strategy")
 	path += ".strategy.rollingUpdate"
 	if kind, _ := strategy.Text("type"); kind == "Recreate" && strategy.Fields["rollingUpdate"] != nil {
-		c.Report(strategy.Fields["rollingUpdate"].Node, "%s: cannot be set with the type Recreate: remove one of them", path)
+		c.Report(mistake.MutuallyExclusive, strategy.Fields["rollingUpdate"].Node, "%s: cannot be set with the type Recreate: remove one of them", path)
 	}
 	update := strategy.In("rollingUpdate")
 	for _, name := range []string{"maxSurge", "maxUnavailable"} {
@@ -104,7 +105,7 @@ func (c *Checker) rollout(spec *infer.Structure, path string) {
 
 // share checks a field that is a number or a percentage: its type allows any string.
 func (c *Checker) share(s *infer.Structure, name, path string) {
-	mustParse(s, name, path, func(text string) error {
+	mustParse(mistake.InvalidPercentage, s, name, path, func(text string) error {
 		if len(validation.IsValidPercent(text)) == 0 {
 			return nil
 		}
@@ -124,18 +125,18 @@ func (c *Checker) share(s *infer.Structure, name, path string) {
 		const unknown = "?"
 		text, _, ok := c.Text(p, func(infer.Value) string { return unknown })
 		if ok && !strings.HasSuffix(text, "%") && !strings.HasSuffix(text, unknown) {
-			c.Report(p.Node(), "%s: %s is no percentage, and the API server takes only a number or a percentage: end it in %%", path, source)
+			c.Report(mistake.InvalidPercentage, p.Node(), "%s: %s is no percentage, and the API server takes only a number or a percentage: end it in %%", path, source)
 		}
 		return
 	}
 	instead := fmt.Sprintf(`write strconv.Atoi(%s), or "\(%[1]s)%%"`, source)
 	isOfNames := strings.HasPrefix(v.Path, behaviour.ObjectName+".metadata.") && !strings.HasPrefix(v.Path, behaviour.ObjectName+".metadata.annotations.")
 	if isOfNames { // a label or a name has no %
-		c.Report(p.Node(), "%s: %s is no percentage, and the API server takes only a number or a percentage: %s", path, source, instead)
+		c.Report(mistake.InvalidPercentage, p.Node(), "%s: %s is no percentage, and the API server takes only a number or a percentage: %s", path, source, instead)
 		return
 	}
 	c.advice = append(c.advice, kind.Advice{
-		Field: path, Position: syntax.PositionOf(p.Node()),
+		Check: mistake.InvalidPercentage, Field: path, Position: syntax.PositionOf(p.Node()),
 		Text: fmt.Sprintf(`%s: the API server takes only a number or a percentage like "25%%", and %s may be another string: %s, unless it is one`, path, source, instead),
 	})
 }
@@ -145,21 +146,21 @@ func (c *Checker) scaler(spec *infer.Structure, path string) {
 	least, okLeast := spec.Literal("minReplicas").(int64)
 	most, okMost := spec.Literal("maxReplicas").(int64)
 	if okLeast && okMost && least > most {
-		c.Report(spec.Fields["minReplicas"].ValueNode(), "%s.minReplicas: %d is more than maxReplicas, %d", path, least, most)
+		c.Report(mistake.MinimumAboveMaximum, spec.Fields["minReplicas"].ValueNode(), "%s.minReplicas: %d is more than maxReplicas, %d", path, least, most)
 	}
 	target := spec.In("scaleTargetRef")
 	apiVersion, okVersion := target.Text("apiVersion")
 	name, okName := target.Text("kind")
 	if okVersion && okName {
 		if _, _, err := c.types.Find(apischema.FromAPIVersionAndKind(apiVersion, name)); err != nil {
-			c.Report(target.Fields["apiVersion"].Node, "%s.scaleTargetRef: %v", path, err)
+			c.Report(mistake.UnknownType, target.Fields["apiVersion"].Node, "%s.scaleTargetRef: %v", path, err)
 		}
 	}
 	metrics, _ := spec.Items("metrics")
 	for i, metric := range metrics {
 		for _, source := range metric.Order {
 			kinds := []string{"AverageValue", "Utilization", "Value"}
-			mustParse(metric.In(source, "target"), "type", fmt.Sprintf("%s.metrics[%d].%s.target", path, i, source), func(text string) error {
+			mustParse(mistake.UnsupportedValue, metric.In(source, "target"), "type", fmt.Sprintf("%s.metrics[%d].%s.target", path, i, source), func(text string) error {
 				if slices.Contains(kinds, text) {
 					return nil
 				}
@@ -176,7 +177,7 @@ func checkAddresses(spec *infer.Structure, path string) {
 		for i, rule := range rules {
 			peers, _ := rule.Items(field)
 			for j, peer := range peers {
-				mustParse(peer.In("ipBlock"), "cidr", fmt.Sprintf("%s.%s[%d].%s[%d].ipBlock", path, direction, i, field, j), func(text string) error {
+				mustParse(mistake.InvalidCIDR, peer.In("ipBlock"), "cidr", fmt.Sprintf("%s.%s[%d].%s[%d].ipBlock", path, direction, i, field, j), func(text string) error {
 					if _, err := netip.ParsePrefix(text); err != nil {
 						return fmt.Errorf("%q is not a range of addresses like \"10.0.0.0/8\"", text)
 					}
@@ -195,10 +196,10 @@ func checkClaim(spec *infer.Structure, path string) {
 	resources := spec.In("resources")
 	requests := resources.In("requests")
 	if requests.Fields["storage"] == nil && !resources.IsOpen() && !requests.IsOpen() {
-		spec.Report(spec.Literals[0], "%s.resources.requests.storage: is missing: Kubernetes requires the size of a claim, as in \"1Gi\"", path)
+		spec.Report(mistake.MissingField, spec.Literals[0], "%s.resources.requests.storage: is missing: Kubernetes requires the size of a claim, as in \"1Gi\"", path)
 	}
 	if spec.Fields["accessModes"] == nil {
-		spec.Report(spec.Literals[0], "%s.accessModes: is missing: Kubernetes requires it, as in [\"ReadWriteOnce\"]", path)
+		spec.Report(mistake.MissingField, spec.Literals[0], "%s.accessModes: is missing: Kubernetes requires it, as in [\"ReadWriteOnce\"]", path)
 	}
 }
 
@@ -208,6 +209,6 @@ func checkExternalName(spec *infer.Structure, path string) {
 	if text, _ := spec.Text("type"); text != string(corev1.ServiceTypeExternalName) || spec.IsOpen() || name != nil && !name.Constraint {
 		return
 	}
-	spec.Report(spec.Fields["type"].ValueNode(),
+	spec.Report(mistake.MissingField, spec.Fields["type"].ValueNode(),
 		"%s.externalName: is missing: Kubernetes requires it with the type ExternalName: write the DNS name to resolve to, as in \"db.example.com\", or another type", path)
 }

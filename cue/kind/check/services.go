@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
@@ -51,7 +52,7 @@ func (c *Checker) selections(children []*checkedChild) {
 		}
 		switch path := child.path + ".template.spec."; {
 		case len(selected) == 0:
-			c.Report(spec.Fields["selector"].Node, "%s%s.%s: no child has such Pods: they %s", path, strings.Join(way, "."), key, why)
+			c.Report(mistake.SelectorWithoutPods, spec.Fields["selector"].Node, "%s%s.%s: no child has such Pods: they %s", path, strings.Join(way, "."), key, why)
 		case child.gvk.Kind == "Service":
 			checkTargetPorts(spec, selected, path+"ports")
 		}
@@ -117,7 +118,7 @@ func checkTargetPorts(service *infer.Structure, pods []childPods, path string) {
 	}
 	ports, _ := service.Items("ports")
 	for i, port := range ports {
-		mustParse(port, "targetPort", fmt.Sprintf("%s[%d]", path, i), func(name string) error {
+		mustParse(mistake.UnknownPort, port, "targetPort", fmt.Sprintf("%s[%d]", path, i), func(name string) error {
 			if slices.Contains(known, name) {
 				return nil
 			}

@@ -1,6 +1,9 @@
 package check
 
-import "github.com/fescue-dev/fescue/cue/kind/infer"
+import (
+	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
+)
 
 // set reports a set that exists only under a condition, and what the members of an ordered one share though it reads
 // index. Objects would be Stalled for both, some only after a first member was created.
@@ -10,7 +13,7 @@ func (c *Checker) set(child *checkedChild) {
 		return
 	}
 	if !c.isFixed(child.name) {
-		c.Report(replicas.Node, "%s.replicas: a set must not be in an if or a for over what objects have: write replicas: 0 for none", child.path)
+		c.Report(mistake.ConditionalSet, replicas.Node, "%s.replicas: a set must not be in an if or a for over what objects have: write replicas: 0 for none", child.path)
 		return
 	}
 	if !c.kind.Sets[child.name].Ordered {
@@ -58,6 +61,6 @@ func (c *Checker) shared(s *infer.Structure, path string, names ...string) {
 		if name == "name" {
 			hint = "Fescue appends the index to the name"
 		}
-		c.Report(field.Node, "%s%s: must not read index: %s", path, name, hint)
+		c.Report(mistake.IndexInIdentity, field.Node, "%s%s: must not read index: %s", path, name, hint)
 	}
 }

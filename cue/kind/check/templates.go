@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -118,7 +119,7 @@ func (f *fitter) checkStruct(structs, others []infer.Part, want *types.Type, pat
 	s := f.Gather(structs)
 	if want.Values&types.Object == 0 {
 		if s.IsStruct {
-			f.Report(at, "%s: must be %s, not a struct%s", path, infer.Article(want.Values), leftover(structs))
+			f.Report(mistake.WrongType, at, "%s: must be %s, not a struct%s", path, infer.Article(want.Values), leftover(structs))
 		}
 		return
 	}
@@ -129,7 +130,7 @@ func (f *fitter) checkStruct(structs, others []infer.Part, want *types.Type, pat
 		case field != nil:
 			f.checkAt(m.Parts, field, path+"."+name, m.Node)
 		case !m.Constraint:
-			f.Report(m.Node, "%s.%s: unknown field%s", path, name, infer.DidYouMean(name, want))
+			f.Report(mistake.UnknownField, m.Node, "%s.%s: unknown field%s", path, name, infer.DidYouMean(name, want))
 		}
 	}
 	for _, d := range s.Dynamic {
@@ -150,7 +151,7 @@ func (f *fitter) checkStruct(structs, others []infer.Part, want *types.Type, pat
 	}
 	for _, name := range want.Required {
 		if s.Fields[name] == nil || s.Fields[name].Constraint {
-			f.Report(structs[0].Node(), "%s.%s: is missing: Kubernetes requires it%s", path, name, want.Field(name).Choices())
+			f.Report(mistake.MissingField, structs[0].Node(), "%s.%s: is missing: Kubernetes requires it%s", path, name, want.Field(name).Choices())
 		}
 	}
 }
@@ -160,7 +161,7 @@ func (f *fitter) checkList(lists []infer.Part, want *types.Type, path string, pl
 		if place == nil {
 			place = lists[0].Node()
 		}
-		f.Report(place, "%s: must be %s, not a list", path, infer.Article(want.Values))
+		f.Report(mistake.WrongType, place, "%s: must be %s, not a list", path, infer.Article(want.Values))
 		return
 	}
 	seen := make(map[string]bool)
@@ -171,7 +172,7 @@ func (f *fitter) checkList(lists []infer.Part, want *types.Type, path string, pl
 			continue
 		}
 		if key, known := f.keyOf(item, want.Keys); known && seen[key] {
-			f.Report(item[0].Node(), "%s: a second item with %s", at, key)
+			f.Report(mistake.DuplicateItem, item[0].Node(), "%s: a second item with %s", at, key)
 		} else if known {
 			seen[key] = true
 		}
@@ -254,7 +255,7 @@ func (f *fitter) checkValue(p infer.Part, want *types.Type, path string, embedde
 		return
 	}
 	if reason := want.OutOfBounds(v.Literal); reason != "" && !v.IsType {
-		f.Report(p.Node(), "%s: %v %s", path, v.Literal, reason)
+		f.Report(mistake.OutOfRange, p.Node(), "%s: %v %s", path, v.Literal, reason)
 	}
 	if text, ok := v.Literal.(string); ok {
 		f.checkText(p, text, want, path)
@@ -314,7 +315,7 @@ func (f *fitter) mismatch(p infer.Part, v infer.Value, want *types.Type, path st
 	case want.Values&types.List != 0:
 		hint = ": write [" + source + "]"
 	}
-	f.Report(p.Node(), "%s: must be %s, not %s%s", path, infer.Article(want.Values), v.Describe(p.Expr), hint)
+	f.Report(mistake.WrongType, p.Node(), "%s: must be %s, not %s%s", path, infer.Article(want.Values), v.Describe(p.Expr), hint)
 }
 
 // isInterpolation reports whether an expression is a string with expressions within it.
@@ -328,10 +329,10 @@ func (f *fitter) checkText(p infer.Part, text string, want *types.Type, path str
 	switch {
 	case want.Quantity:
 		if _, err := resource.ParseQuantity(text); err != nil {
-			f.Report(p.Node(), "%s: %q is not a quantity like 100m, 0.5, 128Mi or 1Gi", path, text)
+			f.Report(mistake.InvalidQuantity, p.Node(), "%s: %q is not a quantity like 100m, 0.5, 128Mi or 1Gi", path, text)
 		}
 	case len(want.Enum) > 0 && text != "" && !slices.Contains(want.Enum, text):
-		f.Report(p.Node(), "%s: %q must be one of %s%s", path, text, strings.Join(want.Enum, ", "), types.DidYouMean(text, want.Enum))
+		f.Report(mistake.UnsupportedValue, p.Node(), "%s: %q must be one of %s%s", path, text, strings.Join(want.Enum, ", "), types.DidYouMean(text, want.Enum))
 	}
 }
 
@@ -344,9 +345,9 @@ func (f *fitter) compare(p infer.Part, have, want *types.Type, path, source stri
 		field := want.Field(name)
 		switch inner := have.Fields[name]; {
 		case field == nil:
-			f.Report(p.Node(), "%s: %s may have the field %s, which is unknown here%s", path, source, name, infer.DidYouMean(name, want))
+			f.Report(mistake.UnknownField, p.Node(), "%s: %s may have the field %s, which is unknown here%s", path, source, name, infer.DidYouMean(name, want))
 		case !infer.Fits(inner.Values, field.Values):
-			f.Report(p.Node(), "%s.%s: must be %s, but %s.%s is %s", path, name, infer.Article(field.Values), source, name, infer.Article(inner.Values))
+			f.Report(mistake.WrongType, p.Node(), "%s.%s: must be %s, but %s.%s is %s", path, name, infer.Article(field.Values), source, name, infer.Article(inner.Values))
 		case inner.Fields != nil && field.Fields != nil:
 			f.compare(p, inner, field, path+"."+name, source+"."+name, depth+1)
 		}

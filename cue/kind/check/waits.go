@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
@@ -37,7 +38,7 @@ func (c *Checker) deadlocks() {
 		if len(cycle) == 1 {
 			text = fmt.Sprintf("%s waits for itself, so it is never created: observed.%s does not exist before", first.path, first.name)
 		}
-		c.advice = append(c.advice, kind.Advice{Field: first.path, Position: syntax.PositionOf(first.node), Text: text})
+		c.advice = append(c.advice, kind.Advice{Check: mistake.WaitingCycle, Field: first.path, Position: syntax.PositionOf(first.node), Text: text})
 	}
 }
 

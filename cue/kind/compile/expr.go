@@ -7,6 +7,7 @@ import (
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/token"
 
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
@@ -100,7 +101,7 @@ func (s scope) objectReference(expr ast.Expr) (*schema.Expr, error) {
 		return s.objectExpr(let.Expr)
 	}
 	if slices.ContainsFunc(s.frames, func(f frame) bool { return f.literal == ident.Node }) {
-		return nil, syntax.ErrorAtNode(ident, "%s is a struct around this reference: refer to one of its fields by its name alone", ident.Name)
+		return nil, syntax.ErrorAtNode(mistake.SelfReference, ident, "%s is a struct around this reference: refer to one of its fields by its name alone", ident.Name)
 	}
 	around, ok := s.frameOf(ident)
 	if !ok {
@@ -119,7 +120,7 @@ func (s scope) constantOf(e *ast.Ident) (any, error) {
 	if named := s.source(e); named != nil {
 		return syntax.LiteralValue(named)
 	}
-	return nil, syntax.ErrorAtNode(e, "%s is not a literal", e.Name)
+	return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, e, "%s is not a literal", e.Name)
 }
 
 // source returns the expression that a let clause, a top-level or a hidden field gives a name.
@@ -155,7 +156,7 @@ func regularExpression(e ast.Expr) (*regexp.Regexp, error) {
 	}
 	compiled, err := regexp.Compile(text)
 	if err != nil {
-		return nil, syntax.ErrorAtNode(e, "%v", err)
+		return nil, syntax.ErrorAtNode(mistake.CUEError, e, "%v", err)
 	}
 	return compiled, nil
 }

@@ -12,6 +12,7 @@ import (
 	cuetime "cuelang.org/go/pkg/time"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
@@ -303,7 +304,7 @@ func (s scope) unary(e *ast.UnaryExpr) (*schema.Schema, error) {
 		}
 		compiled, err := regexp.Compile(pattern)
 		if err != nil {
-			return nil, syntax.ErrorAtNode(e, "%v", err)
+			return nil, syntax.ErrorAtNode(mistake.CUEError, e, "%v", err)
 		}
 		result.Types = schema.String
 		result.Patterns = []schema.Pattern{{Rule: rule, Regexp: compiled, Negated: e.Op == token.NMAT}}

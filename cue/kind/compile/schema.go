@@ -2,7 +2,6 @@ package compile
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,6 +9,8 @@ import (
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
 
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
+	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
@@ -22,14 +23,14 @@ func Schema(name string, instance *build.Instance) (*schema.Schema, error) {
 	at := scope{compiler: c, instance: instance}
 	fields := c.FieldsOf(instance)["#"+name]
 	if len(fields) == 0 {
-		return nil, fmt.Errorf("#%s must be a definition at the top of its file", name)
+		return nil, syntax.ErrorAtPosition(mistake.NestedDefinition, place.Position{}, "#%s must be a definition at the top of its file", name)
 	}
 	compiled, err := at.reference(fields[0], "#"+name)
 	if err != nil {
 		return nil, err
 	}
 	if compiled.Types != schema.Struct || compiled.Struct == nil {
-		return nil, syntax.ErrorAtNode(fields[0], "#%s must be a struct", name)
+		return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, fields[0], "#%s must be a struct", name)
 	}
 	compiled.Doc = describe(fields[0])
 	for _, self := range append(c.read, compiled) {
@@ -37,7 +38,7 @@ func Schema(name string, instance *build.Instance) (*schema.Schema, error) {
 	}
 	if err := compiled.Check(); err != nil {
 		if impossible, ok := errors.AsType[*schema.ImpossibleError](err); ok {
-			return nil, syntax.ErrorAtPosition(impossible.Position, "%s", impossible.Text)
+			return nil, syntax.ErrorAtPosition(mistake.ConflictingValues, impossible.Position, "%s", impossible.Text)
 		}
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (s scope) expression(expr ast.Expr) (*schema.Schema, error) {
 
 // unsupported returns the error for a construct that a schema cannot express.
 func (s scope) unsupported(node ast.Node, what string) error {
-	return syntax.ErrorAtNode(node, "%s cannot be compiled: write it with literals, definitions, bounds, & and |", what)
+	return syntax.ErrorAtNode(mistake.UnsupportedCUE, node, "%s cannot be compiled: write it with literals, definitions, bounds, & and |", what)
 }
 
 func (s scope) conjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
@@ -141,7 +142,7 @@ func (s scope) conjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
 // possible rejects a contradictory combination.
 func possible(compiled *schema.Schema, at ast.Node) (*schema.Schema, error) {
 	if compiled.Impossible != nil {
-		return nil, syntax.ErrorAtNode(at, "%s", compiled.Impossible.Text)
+		return nil, syntax.ErrorAtNode(mistake.ConflictingValues, at, "%s", compiled.Impossible.Text)
 	}
 	return compiled, nil
 }
@@ -157,7 +158,7 @@ func (s scope) disjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
 		}
 		if value, err := syntax.LiteralValue(branch); err == nil && marked && schema.TypeOf(value) == schema.List {
 			if list != nil {
-				return nil, syntax.ErrorAtNode(branch, "a disjunction can have only one list as its default")
+				return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, branch, "a disjunction can have only one list as its default")
 			}
 			list = &schema.Literal{Rule: ruleAt(branch), Value: value}
 			continue
@@ -189,10 +190,10 @@ func isType(e ast.Expr) bool {
 // withListDefault reads *[…] | [...T].
 func withListDefault(others []schema.Alternative, list *schema.Literal, at ast.Node) (*schema.Schema, error) {
 	if len(others) != 1 || others[0].Types != schema.List || others[0].Schema.Default != nil {
-		return nil, syntax.ErrorAtNode(at, "a list as default needs one other alternative, [...T]")
+		return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, at, "a list as default needs one other alternative, [...T]")
 	}
 	if !others[0].Fits(list.Value) {
-		return nil, syntax.ErrorAtNode(at, "the default %s does not satisfy the other alternative", list.Text)
+		return nil, syntax.ErrorAtNode(mistake.ConflictingValues, at, "the default %s does not satisfy the other alternative", list.Text)
 	}
 	compiled := *others[0].Schema
 	compiled.Default = list
@@ -219,7 +220,7 @@ func (s scope) listLiteral(e *ast.ListLit) (*schema.Schema, error) {
 		first = e.Elts[:len(e.Elts)-1]
 	}
 	if slices.ContainsFunc(first, func(item ast.Expr) bool { return !isTop(item) }) || len(first) > 0 && isOpen && ellipsis.Type != nil {
-		return nil, syntax.ErrorAtNode(e, "a list of fixed items cannot be compiled: write [...T], with list.MinItems and list.MaxItems")
+		return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, e, "a list of fixed items cannot be compiled: write [...T], with list.MinItems and list.MaxItems")
 	}
 	limit := &schema.Limit{Rule: ruleAt(e), N: int64(len(first))}
 	if len(first) > 0 {
@@ -256,9 +257,9 @@ func (s scope) identifier(e *ast.Ident) (*schema.Schema, error) {
 			return basic, nil
 		}
 		if e.Name == "bytes" || e.Name == "__bytes" {
-			return nil, syntax.ErrorAtNode(e, "%s", syntax.NoBytes)
+			return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, e, "%s", syntax.NoBytes)
 		}
-		return nil, syntax.ErrorAtNode(e, "reference %q not found", e.Name)
+		return nil, syntax.ErrorAtNode(mistake.UnresolvedReference, e, "reference %q not found", e.Name)
 	case *ast.LetClause:
 		return s.named(e, target.Expr)
 	case ast.Expr:
@@ -286,11 +287,11 @@ func (s scope) named(e *ast.Ident, target ast.Expr) (*schema.Schema, error) {
 		defer delete(s.reading, target)
 		return s.expression(target)
 	case strings.HasPrefix(e.Name, "#") || strings.HasPrefix(e.Name, "_"):
-		return nil, syntax.ErrorAtNode(e, "%s contains itself: move it to the top of its file", e.Name)
+		return nil, syntax.ErrorAtNode(mistake.NestedDefinition, e, "%s contains itself: move it to the top of its file", e.Name)
 	case predeclared(e) != nil:
-		return nil, syntax.ErrorAtNode(e, "%s is the field of this name, which refers to itself: write __%s for CUE's own type", e.Name, e.Name)
+		return nil, syntax.ErrorAtNode(mistake.SelfReference, e, "%s is the field of this name, which refers to itself: write __%s for CUE's own type", e.Name, e.Name)
 	}
-	return nil, syntax.ErrorAtNode(e, "%s refers to itself", e.Name)
+	return nil, syntax.ErrorAtNode(mistake.SelfReference, e, "%s refers to itself", e.Name)
 }
 
 // sibling reads a reference to a field of the object: the two have to be equal.
@@ -309,7 +310,7 @@ func (s scope) sibling(e *ast.Ident, target ast.Expr) (*schema.Schema, error) {
 	if compiled.HasDefault() && !s.orType {
 		// Until an object sets the field, CUE takes it for all its possible values, so the
 		// two would be equal only then.
-		return nil, syntax.ErrorAtNode(e, "%s has a default, and a reference to it does not make the two equal: write *%s | T, with the type T", e.Name, e.Name)
+		return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, e, "%s has a default, and a reference to it does not make the two equal: write *%s | T, with the type T", e.Name, e.Name)
 	}
 	return &schema.Schema{
 		Position: syntax.PositionOf(e), Types: compiled.Types, TypeRule: ruleAt(e),
@@ -323,13 +324,13 @@ func (s scope) reference(at ast.Node, name string) (*schema.Schema, error) {
 	key := definition{s.instance, name}
 	if self, ok := s.following[key]; ok {
 		if s.guards == self.guards {
-			return nil, syntax.ErrorAtNode(at, "%s contains itself in every value, without end: refer to it only in an optional or required field, or in a list", name)
+			return nil, syntax.ErrorAtNode(mistake.SelfReference, at, "%s contains itself in every value, without end: refer to it only in an optional or required field, or in a list", name)
 		}
 		return &schema.Schema{Position: syntax.PositionOf(at), Types: schema.AnyType, Reference: self.compiled}, nil
 	}
 	fields := s.FieldsOf(s.instance)[name]
 	if len(fields) == 0 {
-		return nil, syntax.ErrorAtNode(at, "%s is not a definition at the top of a file of its package", name)
+		return nil, syntax.ErrorAtNode(mistake.NestedDefinition, at, "%s is not a definition at the top of a file of its package", name)
 	}
 	self := new(schema.Schema)
 	s.following[key] = followed{self, s.guards}
@@ -395,7 +396,7 @@ func (s scope) within(e *ast.SelectorExpr, name string) (*schema.Schema, error) 
 		}, nil
 	}
 	if strings.HasPrefix(name, "#") {
-		return nil, syntax.ErrorAtNode(e, "%s is a definition within another: move it to the top of its file", syntax.SourceOf(e))
+		return nil, syntax.ErrorAtNode(mistake.NestedDefinition, e, "%s is a definition within another: move it to the top of its file", syntax.SourceOf(e))
 	}
 	outer, err := s.expression(e.X)
 	if err != nil {
@@ -405,7 +406,7 @@ func (s scope) within(e *ast.SelectorExpr, name string) (*schema.Schema, error) 
 		switch f := outer.Struct.Field(name); {
 		case f == nil:
 		case f.Presence != schema.Regular: // CUE takes such a field for one that is missing
-			return nil, syntax.ErrorAtNode(e, "%s is a required or an optional field, from which CUE cannot select: make its value a definition", syntax.SourceOf(e))
+			return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, e, "%s is a required or an optional field, from which CUE cannot select: make its value a definition", syntax.SourceOf(e))
 		default:
 			return f.Schema, nil
 		}

@@ -8,6 +8,7 @@ import (
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/token"
 
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
@@ -127,7 +128,7 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 		return s.unsupported(f, "the label "+syntax.SourceOf(f.Label))
 	}
 	if f.Constraint == token.NOT && (strings.HasPrefix(name, "#") || strings.HasPrefix(name, "_")) {
-		return syntax.ErrorAtNode(f, "%s! cannot be in any object: only regular and optional definitions and hidden fields can be compiled", name)
+		return syntax.ErrorAtNode(mistake.UnsupportedCUE, f, "%s! cannot be in any object: only regular and optional definitions and hidden fields can be compiled", name)
 	}
 	if strings.HasPrefix(name, "#") {
 		return nil
@@ -147,7 +148,7 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 	default:
 		added.Presence, added.Rule.Text = schema.Regular, name+" is required"
 		if compiled.Default == nil && slices.ContainsFunc(compiled.Relations, func(r schema.Relation) bool { return r.Op == "==" }) {
-			return syntax.ErrorAtNode(f, "a field that is set to another field of the object cannot be compiled: write %s? or %s!", name, name)
+			return syntax.ErrorAtNode(mistake.UnsupportedCUE, f, "a field that is set to another field of the object cannot be compiled: write %s? or %s!", name, name)
 		}
 	}
 	to.Fields = append(to.Fields, added)
@@ -157,7 +158,7 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 // hidden rejects a hidden field that checks the object: it would be dropped otherwise.
 func (s scope) hidden(f *ast.Field, compiled *schema.Schema) error {
 	if compiled.DependsOnObject() {
-		return syntax.ErrorAtNode(f, "a hidden field that depends on the object cannot be compiled: state the constraint on the field itself")
+		return syntax.ErrorAtNode(mistake.UnsupportedCUE, f, "a hidden field that depends on the object cannot be compiled: state the constraint on the field itself")
 	}
 	return nil
 }
@@ -184,7 +185,7 @@ func (s scope) fieldValue(f *ast.Field) (*schema.Schema, error) {
 		}
 	}
 	if !slices.Contains([]string{"", "atomic", "set", "map"}, own.ListType) || (own.ListType == "map") != (len(own.ListMapKeys) > 0) {
-		return nil, syntax.ErrorAtNode(f, "listType must be atomic, set or map, and only map has a listMapKey")
+		return nil, syntax.ErrorAtNode(mistake.InvalidAttribute, f, "listType must be atomic, set or map, and only map has a listMapKey")
 	}
 	return &own, nil
 }
@@ -204,7 +205,7 @@ func (s scope) labelPattern(to *schema.StructSchema, f *ast.Field, pattern *ast.
 	label := schema.LabelPattern{Rule: &schema.Rule{Text: "[" + syntax.SourceOf(pattern.Elts[0]) + "]", Position: syntax.PositionOf(f)}}
 	switch {
 	case labels.Types&schema.String == 0 || len(labels.Patterns) > 1 || len(labels.Checks) > 0 || labels.Enum != nil || labels.Length != schema.Range{} || len(labels.Alternatives) > 0:
-		return syntax.ErrorAtNode(f, "this pattern of labels cannot be compiled: write [string] or [=~\"…\"]")
+		return syntax.ErrorAtNode(mistake.UnsupportedCUE, f, "this pattern of labels cannot be compiled: write [string] or [=~\"…\"]")
 	case len(labels.Patterns) == 1:
 		label.Regexp, label.Negated = labels.Patterns[0].Regexp, labels.Patterns[0].Negated
 	}
@@ -284,7 +285,7 @@ func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 		case "deprecated":
 			text, err := strconv.Unquote(value)
 			if err != nil || text == "" {
-				return syntax.ErrorAtNode(attribute, "@kube(deprecated=%s): write in quotes, without a comma, what to use instead, as in @kube(deprecated=\"use spec.schedule\")", value)
+				return syntax.ErrorAtNode(mistake.InvalidAttribute, attribute, "@kube(deprecated=%s): write in quotes, without a comma, what to use instead, as in @kube(deprecated=\"use spec.schedule\")", value)
 			}
 			to.Deprecated = text
 		case "immutable":
@@ -294,9 +295,9 @@ func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 		case "preserveUnknownFields":
 			to.PreserveAll = true
 		case "eval":
-			return syntax.ErrorAtNode(attribute, "@kube(eval) does not exist: all of a schema is compiled. Write the field with literals, definitions, bounds, & and |")
+			return syntax.ErrorAtNode(mistake.InvalidAttribute, attribute, "@kube(eval) does not exist: all of a schema is compiled. Write the field with literals, definitions, bounds, & and |")
 		default:
-			return syntax.ErrorAtNode(
+			return syntax.ErrorAtNode(mistake.InvalidAttribute,
 				attribute,
 				"@kube has no argument %q; it has listType, listMapKey, mapType, format, immutable, deprecated, embeddedResource and preserveUnknownFields",
 				name,

@@ -10,6 +10,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -23,7 +24,7 @@ func Lookups(k *kind.Kind, pkg *syntax.Package) error {
 	}
 	reads := b.Gather(declared.Parts)
 	if len(reads.Others) > 0 {
-		return syntax.ErrorAtNode(
+		return syntax.ErrorAtNode(mistake.NotConstant,
 			reads.Others[0].Node(),
 			"reads: %s: write the reads out, with an apiVersion and a kind, so that the rights to read them can be listed",
 			syntax.SourceOf(reads.Others[0].Expr),
@@ -33,7 +34,7 @@ func Lookups(k *kind.Kind, pkg *syntax.Package) error {
 	for _, name := range reads.Order {
 		m := reads.Fields[name]
 		if children[name] {
-			return syntax.ErrorAtNode(m.Node, "reads.%s: a child has the same name, and both would be observed.%[1]s: rename one", name)
+			return syntax.ErrorAtNode(mistake.DuplicateName, m.Node, "reads.%s: a child has the same name, and both would be observed.%[1]s: rename one", name)
 		}
 		if err := b.addLookup(name, m.Parts, !m.Certain, m.Node); err != nil {
 			return err
@@ -57,18 +58,18 @@ func (b *Source) addLookup(name string, parts []infer.Part, conditional bool, at
 		text, ok := body.OnlyText(field)
 		switch {
 		case body.Fields[field] == nil:
-			return syntax.ErrorAtNode(at, "%s.%s: is missing", path, field)
+			return syntax.ErrorAtNode(mistake.MissingField, at, "%s.%s: is missing", path, field)
 		case !ok || text == "":
-			return syntax.ErrorAtNode(body.Fields[field].Node, "%s.%s: must be one string for all objects of the kind", path, field)
+			return syntax.ErrorAtNode(mistake.NotConstant, body.Fields[field].Node, "%s.%s: must be one string for all objects of the kind", path, field)
 		}
 		texts[field] = text
 	}
 	if _, err := apischema.ParseGroupVersion(texts["apiVersion"]); err != nil {
-		return syntax.ErrorAtNode(body.Fields["apiVersion"].Node, "%s.apiVersion: %q must be a version, or a group and a version, like \"apps/v1\"", path, texts["apiVersion"])
+		return syntax.ErrorAtNode(mistake.InvalidAPIVersion, body.Fields["apiVersion"].Node, "%s.apiVersion: %q must be a version, or a group and a version, like \"apps/v1\"", path, texts["apiVersion"])
 	}
 	named, selected := body.Fields["name"], body.Fields["selector"]
 	if (named == nil) == (selected == nil) {
-		return syntax.ErrorAtNode(at, "%s: must have either a name or a selector", path)
+		return syntax.ErrorAtNode(mistake.NameOrSelector, at, "%s: must have either a name or a selector", path)
 	}
 	lookup := kind.LookupFacts{
 		Name: name, Type: apischema.FromAPIVersionAndKind(texts["apiVersion"], texts["kind"]), IsSelection: selected != nil,
@@ -77,7 +78,7 @@ func (b *Source) addLookup(name string, parts []infer.Part, conditional bool, at
 	}
 	if text, ok := body.OnlyText("name"); ok {
 		if problems := validation.IsDNS1123Subdomain(text); len(problems) > 0 && !slices.Contains(types.PathNamed, lookup.Type.Kind) {
-			return syntax.ErrorAtNode(named.Node, "%s.name: %q is not a valid object name: %s", path, text, problems[0])
+			return syntax.ErrorAtNode(mistake.InvalidName, named.Node, "%s.name: %q is not a valid object name: %s", path, text, problems[0])
 		}
 		lookup.ObjectName = text
 	}
@@ -85,7 +86,7 @@ func (b *Source) addLookup(name string, parts []infer.Part, conditional bool, at
 	if sensitive := body.Fields[kind.SensitiveName]; sensitive != nil {
 		isTrue := func(p infer.Part) bool { return b.Infer(p).Literal == true }
 		if !sensitive.Certain || !slices.ContainsFunc(sensitive.Parts, isTrue) {
-			return syntax.ErrorAtNode(sensitive.Node, "%s.%s: must be true for all objects of the kind, or not set", path, kind.SensitiveName)
+			return syntax.ErrorAtNode(mistake.NotConstant, sensitive.Node, "%s.%s: must be true for all objects of the kind, or not set", path, kind.SensitiveName)
 		}
 		lookup.Sensitive = true
 	}
@@ -118,7 +119,7 @@ func SameLookups(k *kind.Kind, pkg *syntax.Package) error {
 		if entry := b.Definition.Peek(kind.ReadsName).Fields[l.Name]; isSame && entry != nil && !b.mentions(entry.Parts, behaviour.ObjectName) {
 			continue
 		}
-		return syntax.ErrorAtPosition(
+		return syntax.ErrorAtPosition(mistake.DecoratorRead,
 			l.Position,
 			"%s.%s: must be the same for all objects: nobody asks whether the user who writes an object may read what it names",
 			kind.ReadsName,

@@ -5,6 +5,7 @@ import (
 
 	"cuelang.org/go/cue/ast"
 
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -78,7 +79,7 @@ func (r *Reader) call(p Part, e *ast.CallExpr) Value {
 			needed = types.String | types.List | types.Object
 		}
 		if !Fits(v.Kinds(), needed) {
-			r.Report(p.With(arg).Node(), "%s needs %s, not %s", name, Article(needed), v.Describe(arg))
+			r.Report(mistake.WrongOperand, p.With(arg).Node(), "%s needs %s, not %s", name, Article(needed), v.Describe(arg))
 		}
 		if i == 1 && (name == "div" || name == "mod" || name == "quo" || name == "rem") {
 			divisor(r, p, arg, v)

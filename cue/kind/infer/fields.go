@@ -8,6 +8,7 @@ import (
 	"cuelang.org/go/cue/build"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -48,7 +49,7 @@ func (r *Reader) field(p Part, e ast.Expr, x Value, name string) Value {
 	}
 	if x.Type.Values&types.Object == 0 {
 		if x.Path != "" || x.Type.Values != types.Any && !x.IsType {
-			r.Report(p.Node(), "%s: %s is %s and has no fields", syntax.SourceOf(e), strings.TrimSuffix(syntax.SourceOf(e), "."+name), Article(x.Kinds()))
+			r.Report(mistake.NotAStruct, p.Node(), "%s: %s is %s and has no fields", syntax.SourceOf(e), strings.TrimSuffix(syntax.SourceOf(e), "."+name), Article(x.Kinds()))
 		}
 		return Unknown
 	}
@@ -56,11 +57,11 @@ func (r *Reader) field(p Part, e ast.Expr, x Value, name string) Value {
 	names := append(slices.Clone(x.Names), name)
 	switch {
 	case field == nil && x.Owner != "":
-		r.Report(p.Node(), "%s: %s has no field %s%s", path, x.Owner, strings.Join(names, "."), DidYouMean(name, x.Type))
+		r.Report(mistake.UnknownField, p.Node(), "%s: %s has no field %s%s", path, x.Owner, strings.Join(names, "."), DidYouMean(name, x.Type))
 		return Unknown
 	case field == nil:
 		if x.Members != "" {
-			r.Report(p.Node(), "%s: the kind has no %s %s%s", path, x.Members, name, strings.Replace(DidYouMean(name, x.Type), "its fields", "its children", 1))
+			r.Report(mistake.UnknownChild, p.Node(), "%s: the kind has no %s %s%s", path, x.Members, name, strings.Replace(DidYouMean(name, x.Type), "its fields", "its children", 1))
 		}
 		return Unknown
 	}
@@ -91,7 +92,7 @@ func (r *Reader) fieldOfAlternatives(p Part, e ast.Expr, x Value, name string) V
 func (r *Reader) fieldOfParts(p Part, e ast.Expr, x Value, name string) Value {
 	if _, isList := x.Parts[0].Expr.(*ast.ListLit); isList {
 		if !x.IsType {
-			r.Report(p.Node(), "%s: a list has no fields", syntax.SourceOf(e))
+			r.Report(mistake.NotAStruct, p.Node(), "%s: a list has no fields", syntax.SourceOf(e))
 		}
 		return Unknown
 	}
@@ -105,7 +106,7 @@ func (r *Reader) fieldOfParts(p Part, e ast.Expr, x Value, name string) Value {
 	case len(s.Others) > 0 || s.Open || r.tolerant > 0 || !s.IsStruct || r.own[s.Literals[0]]:
 		return Unknown
 	}
-	r.Report(p.Node(), "%s: undefined field: %s has no field %s%s", syntax.SourceOf(e), strings.TrimSuffix(syntax.SourceOf(e), "."+name), name, DidYouMean(name, typeOfStructure(s)))
+	r.Report(mistake.UnknownField, p.Node(), "%s: undefined field: %s has no field %s%s", syntax.SourceOf(e), strings.TrimSuffix(syntax.SourceOf(e), "."+name), name, DidYouMean(name, typeOfStructure(s)))
 	return Unknown
 }
 
@@ -146,14 +147,14 @@ func (r *Reader) index(p Part, e *ast.IndexExpr) Value {
 	case len(x.Parts) > 0:
 		return r.itemOfParts(p, e, x, n, isNumber)
 	case kinds&(types.List|types.Object) == 0:
-		r.Report(p.Node(), "%s: %s is %s, not a list", syntax.SourceOf(e), syntax.SourceOf(e.X), Article(kinds))
+		r.Report(mistake.NotAList, p.Node(), "%s: %s is %s, not a list", syntax.SourceOf(e), syntax.SourceOf(e.X), Article(kinds))
 		return Unknown
 	case kinds == types.List:
 		if i.Kinds()&types.Integer == 0 {
-			r.Report(p.Node(), "%s: an index must be an int, not %s", syntax.SourceOf(e), i.Describe(e.Index))
+			r.Report(mistake.WrongOperand, p.Node(), "%s: an index must be an int, not %s", syntax.SourceOf(e), i.Describe(e.Index))
 		}
 		if isNumber && n >= x.Type.MinItems && strings.HasPrefix(x.Path, behaviour.ObjectName+".") && !r.IsTolerant() && !p.IsGuarded(e.X) {
-			r.Report(p.Node(), "%s: the list may have fewer items: test it first, as in if len(%s) > %d, or write list.MinItems(%d) in the schema",
+			r.Report(mistake.ShortList, p.Node(), "%s: the list may have fewer items: test it first, as in if len(%s) > %d, or write list.MinItems(%d) in the schema",
 				syntax.SourceOf(e), syntax.SourceOf(e.X), n, n+1)
 		}
 		return Value{Type: x.Type.Item(), Path: x.Path + "[" + syntax.SourceOf(e.Index) + "]", Owner: x.Owner, Names: appendIndex(x.Names)}
@@ -187,7 +188,7 @@ func (r *Reader) itemOfParts(p Part, e *ast.IndexExpr, x Value, n int64, isNumbe
 		items++
 	}
 	if n >= int64(items) {
-		r.Report(p.Node(), "%s: the list has %d items, and the first has the index 0", syntax.SourceOf(e), items)
+		r.Report(mistake.ShortList, p.Node(), "%s: the list has %d items, and the first has the index 0", syntax.SourceOf(e), items)
 		return Unknown
 	}
 	return r.Infer(x.Parts[0].With(list.Elts[n]))
@@ -199,7 +200,7 @@ func (r *Reader) elements(p Part) (key, item Value) {
 	kinds := x.Kinds()
 	switch {
 	case kinds&(types.List|types.Object) == 0:
-		r.Report(p.Node(), "%s is %s: a for needs a list or a struct", syntax.SourceOf(p.Expr), Article(kinds))
+		r.Report(mistake.NotAList, p.Node(), "%s is %s: a for needs a list or a struct", syntax.SourceOf(p.Expr), Article(kinds))
 		return Unknown, Unknown
 	case kinds&types.Object == 0:
 		key = of(types.Integer)

@@ -9,6 +9,7 @@ import (
 	"cuelang.org/go/cue/token"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -37,7 +38,7 @@ func (r *Reader) unary(p Part, e *ast.UnaryExpr) Value {
 // must reports an operand that cannot be of the kinds that an operator needs.
 func (r *Reader) must(p Part, v Value, needed types.Values, what string) {
 	if v.Kinds()&needed == 0 {
-		r.Report(p.Node(), "%s needs %s, not %s", what, Article(needed), v.Describe(p.Expr))
+		r.Report(mistake.WrongOperand, p.Node(), "%s needs %s, not %s", what, Article(needed), v.Describe(p.Expr))
 	}
 }
 
@@ -45,7 +46,7 @@ func (r *Reader) must(p Part, v Value, needed types.Values, what string) {
 func (r *Reader) Condition(p Part) {
 	v := r.Infer(p)
 	if v.Kinds()&types.Boolean == 0 {
-		r.Report(p.Node(), "a condition must be a bool, not %s", v.Describe(p.Expr))
+		r.Report(mistake.ConditionNotBool, p.Node(), "a condition must be a bool, not %s", v.Describe(p.Expr))
 		return
 	}
 	e, ok := p.Expr.(*ast.BinaryExpr)
@@ -57,7 +58,7 @@ func (r *Reader) Condition(p Part) {
 			branch = marked.X
 		}
 		if a := v.Alternatives[i]; a.Kinds()&types.Boolean == 0 {
-			r.Report(p.Node(), "a condition must be a bool, but may be %s: an alternative needs parentheses before it is compared, as in (*a | b) == c", a.Describe(branch))
+			r.Report(mistake.ConditionNotBool, p.Node(), "a condition must be a bool, but may be %s: an alternative needs parentheses before it is compared, as in (*a | b) == c", a.Describe(branch))
 			return
 		}
 	}
@@ -137,7 +138,7 @@ func (r *Reader) comparison(p Part, e *ast.BinaryExpr) Value {
 		}
 		enum := side.read.Type.Enum
 		if len(enum) > 0 && text != "" && !slices.Contains(enum, text) {
-			r.Report(p.Node(), "%s is never %q: it is one of %s%s", syntax.SourceOf(side.expr), text, strings.Join(enum, ", "), types.DidYouMean(text, enum))
+			r.Report(mistake.ImpossibleComparison, p.Node(), "%s is never %q: it is one of %s%s", syntax.SourceOf(side.expr), text, strings.Join(enum, ", "), types.DidYouMean(text, enum))
 		}
 	}
 	return of(types.Boolean)
@@ -168,7 +169,7 @@ func (o operation) comparable() {
 				hint = ": write " + text
 			}
 		}
-		o.Report(o.p.Node(), "%s compares %s with %s%s", syntax.SourceOf(o.e), o.x.Describe(o.e.X), o.y.Describe(o.e.Y), hint)
+		o.Report(mistake.ImpossibleComparison, o.p.Node(), "%s compares %s with %s%s", syntax.SourceOf(o.e), o.x.Describe(o.e.X), o.y.Describe(o.e.Y), hint)
 	}
 }
 
@@ -185,14 +186,14 @@ func (o operation) arithmetic() Value {
 	case a == types.Any || b == types.Any:
 		return Unknown
 	case (a|b)&types.List != 0:
-		o.Report(o.p.Node(), "%s: lists are joined by list.Concat([a, b])", syntax.SourceOf(o.e))
+		o.Report(mistake.WrongOperand, o.p.Node(), "%s: lists are joined by list.Concat([a, b])", syntax.SourceOf(o.e))
 		return of(types.List)
 	default:
 		hint := ""
 		if o.e.Op == token.ADD && (a|b)&types.String != 0 {
 			hint = `: write numbers into a string as in "a-\(n)"`
 		}
-		o.Report(o.p.Node(), "%s: %s cannot be applied to %s and %s%s", syntax.SourceOf(o.e), o.e.Op, o.x.Describe(o.e.X), o.y.Describe(o.e.Y), hint)
+		o.Report(mistake.WrongOperand, o.p.Node(), "%s: %s cannot be applied to %s and %s%s", syntax.SourceOf(o.e), o.e.Op, o.x.Describe(o.e.X), o.y.Describe(o.e.Y), hint)
 		return Unknown
 	}
 	switch o.e.Op {
@@ -218,7 +219,7 @@ func divisor(r *Reader, p Part, e ast.Expr, v Value) {
 		e = inner.X
 	}
 	if v.Literal == int64(0) || v.Literal == 0.0 {
-		r.Report(p.With(e).Node(), "division by zero")
+		r.Report(mistake.DivisionByZero, p.With(e).Node(), "division by zero")
 		return
 	}
 	read, less, ok := difference(r, p, e)
@@ -229,10 +230,10 @@ func divisor(r *Reader, p Part, e ast.Expr, v Value) {
 		return
 	}
 	if less == 0 {
-		r.Report(p.With(e).Node(), "division by zero: %s may be 0: write int & >=1 in the schema, or test it first", read.Path)
+		r.Report(mistake.DivisionByZero, p.With(e).Node(), "division by zero: %s may be 0: write int & >=1 in the schema, or test it first", read.Path)
 		return
 	}
-	r.Report(p.With(e).Node(), "division by zero: %s is 0 if %s is %v: write int & >=%v in the schema, or test it first", syntax.SourceOf(e), read.Path, less, less+1)
+	r.Report(mistake.DivisionByZero, p.With(e).Node(), "division by zero: %s is 0 if %s is %v: write int & >=%v in the schema, or test it first", syntax.SourceOf(e), read.Path, less, less+1)
 }
 
 // subtracted is what is read in a difference.

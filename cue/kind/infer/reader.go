@@ -11,6 +11,7 @@ import (
 	"cuelang.org/go/cue/literal"
 	"cuelang.org/go/cue/token"
 
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -112,8 +113,8 @@ const maxDepth = 200
 
 // Report adds a mistake at a place. A place is reported once: the same source may be used by
 // several children.
-func (r *Reader) Report(at ast.Node, format string, args ...any) {
-	e, ok := errors.AsType[*syntax.LoadError](syntax.ErrorAtNode(at, format, args...))
+func (r *Reader) Report(check mistake.Check, at ast.Node, format string, args ...any) {
+	e, ok := errors.AsType[*syntax.LoadError](syntax.ErrorAtNode(check, at, format, args...))
 	if !ok {
 		return
 	}
@@ -247,7 +248,7 @@ func (r *Reader) interpolation(p Part, e *ast.Interpolation) Value {
 		}
 		inner := r.Infer(p.With(element))
 		if inner.Kinds()&^(types.Object|types.List|types.Null) == 0 {
-			r.Report(p.With(element).Node(), "a string cannot contain %s", inner.Describe(element))
+			r.Report(mistake.WrongOperand, p.With(element).Node(), "a string cannot contain %s", inner.Describe(element))
 		}
 	}
 	return of(types.String)

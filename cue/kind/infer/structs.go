@@ -7,6 +7,7 @@ import (
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/token"
 
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
@@ -230,8 +231,8 @@ func (r *Reader) Label(d DynamicField) {
 }
 
 // Report adds a mistake at a place.
-func (s *Structure) Report(at ast.Node, format string, args ...any) {
-	s.reader.Report(at, format, args...)
+func (s *Structure) Report(check mistake.Check, at ast.Node, format string, args ...any) {
+	s.reader.Report(check, at, format, args...)
 }
 
 // Text returns a field that is the same text for all objects.

@@ -5,6 +5,7 @@ import (
 	"cuelang.org/go/cue/ast"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
@@ -16,7 +17,7 @@ func checkConditionTypes(k Draft, controller cue.Value) error {
 			for _, field := range syntax.FieldsIn(conditions) {
 				name, _, err := ast.LabelName(field.Label)
 				if problem := kind.ConditionTypeProblem(name); err == nil && problem != "" {
-					return syntax.ErrorAtNode(field, "conditions: %q %s", name, problem)
+					return syntax.ErrorAtNode(mistake.ReservedCondition, field, "conditions: %q %s", name, problem)
 				}
 			}
 		}
@@ -27,7 +28,7 @@ func checkConditionTypes(k Draft, controller cue.Value) error {
 	}
 	return syntax.EachField(conditions, func(name string, value cue.Value) error {
 		if problem := kind.ConditionTypeProblem(name); problem != "" {
-			return syntax.ErrorAt(value, "conditions", "%q %s", name, problem)
+			return syntax.ErrorAt(mistake.ReservedCondition, value, "conditions", "%q %s", name, problem)
 		}
 		return nil
 	})

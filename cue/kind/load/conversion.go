@@ -14,6 +14,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/check"
 	"github.com/fescue-dev/fescue/cue/kind/facts"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
@@ -34,13 +35,13 @@ func newConversion(k Draft, v *kind.Version, definition string) error {
 		return err
 	}
 	if !value.LookupPath(cue.ParsePath("served")).Exists() {
-		return syntax.ErrorAtNode(declared[0], "%s must be a contract.#Conversion: write %s: contract.#Conversion & {…}", name, name)
+		return syntax.ErrorAtNode(mistake.MissingContract, declared[0], "%s must be a contract.#Conversion: write %s: contract.#Conversion & {…}", name, name)
 	}
 	for field, into := range map[string]*bool{"served": &v.Served, "deprecated": &v.Deprecated} {
 		at := value.LookupPath(cue.ParsePath(field))
 		stated, err := at.Bool()
 		if err != nil {
-			return syntax.ErrorAt(at, field, "must be true or false for all objects")
+			return syntax.ErrorAt(mistake.NotConstant, at, field, "must be true or false for all objects")
 		}
 		*into = stated
 	}
@@ -50,13 +51,13 @@ func newConversion(k Draft, v *kind.Version, definition string) error {
 			return err
 		}
 		if !v.Deprecated {
-			return syntax.ErrorAt(warning, "deprecationWarning", "needs deprecated: true")
+			return syntax.ErrorAt(mistake.UnneededWarning, warning, "deprecationWarning", "needs deprecated: true")
 		}
 		v.DeprecationWarning = text
 	}
 	program, err := behaviour.CompileGiven(k.Source.Instance, name, behaviour.ObjectName, kind.StoredName)
 	if err != nil {
-		return located(err)
+		return located(mistake.UnsupportedCUE, err)
 	}
 	v.Conversion = &kind.Conversion{Name: name, Program: program, At: syntax.PositionOf(declared[0]), Stated: make(map[string]*kind.Stated), Reads: pathsRead(declared)}
 	for _, direction := range []string{kind.ToStoredName, kind.FromStoredName} {
@@ -65,7 +66,7 @@ func newConversion(k Draft, v *kind.Version, definition string) error {
 			v.Conversion.Stated[direction].At = syntax.PositionOf(m.Node)
 		}
 		if s := v.Conversion.Stated[direction]; s != nil && s.Whole {
-			return syntax.ErrorAtNode(declared[0], "%s: %s: must be a struct with fields whose names are known: write %s: spec: …", name, direction, direction)
+			return syntax.ErrorAtNode(mistake.NotConstant, declared[0], "%s: %s: must be a struct with fields whose names are known: write %s: spec: …", name, direction, direction)
 		}
 	}
 	return nil
@@ -135,7 +136,7 @@ func orphanConversions(definitions map[string][]*ast.Field, instance *build.Inst
 	}
 	for _, name := range slices.Sorted(maps.Keys(definitions)) {
 		if !used[name] && syntax.IsConversion(definitions[name][0].Value) {
-			errs = append(errs, syntax.ErrorAtNode(
+			errs = append(errs, syntax.ErrorAtNode(mistake.MisnamedDefinition,
 				definitions[name][0],
 				"%s belongs to no further version of a kind: the conversion of #X, which has the group and kind of a kind with another version, must be named #X%s",
 				name,

@@ -10,6 +10,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
@@ -92,7 +93,7 @@ func (c *Kinds) cycle(k *kind.Kind) *syntax.LoadError {
 	for _, l := range k.Lookups {
 		isOfType := func(owned apischema.GroupVersionKind) bool { return owned.GroupKind() == l.Type.GroupKind() }
 		if l.IsSelection && slices.ContainsFunc(k.Owns, isOfType) {
-			k.Advice = append(k.Advice, kind.Advice{Field: "reads." + l.Name, Position: l.Position, Text: fmt.Sprintf(
+			k.Advice = append(k.Advice, kind.Advice{Check: mistake.SelectsOwnChildren, Field: "reads." + l.Name, Position: l.Position, Text: fmt.Sprintf(
 				"reads.%s: selects objects of a type that the kind creates, %s: see that the selector leaves those out, or that what is created does not grow with them", l.Name, l.Type.Kind)})
 		}
 	}
@@ -107,10 +108,10 @@ func (c *Kinds) cycle(k *kind.Kind) *syntax.LoadError {
 	first := path[0].child
 	field, chain := strings.TrimSuffix("children."+first.Name, "."), strings.Join(names, " → ")
 	if endless {
-		return &syntax.LoadError{Kind: k.LoadName(), File: first.Position.File, Line: first.Position.Line,
+		return &syntax.LoadError{Check: mistake.EndlessChildren, Kind: k.LoadName(), File: first.Position.File, Line: first.Position.Line,
 			Reason: fmt.Sprintf("%s: its objects create objects without end, %s: put an if around one of these children", field, chain)}
 	}
-	k.Advice = append(k.Advice, kind.Advice{Field: field, Position: first.Position, Text: fmt.Sprintf(
+	k.Advice = append(k.Advice, kind.Advice{Check: mistake.EndlessChildren, Field: field, Position: first.Position, Text: fmt.Sprintf(
 		"%s: its objects can create objects that lead back to themselves, %s: see that an if, a when or a selector ends that for all objects", field, chain)})
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/check"
 	"github.com/fescue-dev/fescue/cue/kind/compile"
 	"github.com/fescue-dev/fescue/cue/kind/facts"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
@@ -33,7 +34,7 @@ func misnamedDecorators(definitions map[string][]*ast.Field, instance *build.Ins
 		if slices.Contains(known, name) || used[definition] || !slices.ContainsFunc(definitions[definition], syntax.IsDecorator) {
 			continue
 		}
-		errs = append(errs, syntax.ErrorAtNode(definitions[definition][0], "%s does not have the name of a decorator: name it #X%s", definition, behaviour.DecoratorSuffix))
+		errs = append(errs, syntax.ErrorAtNode(mistake.MisnamedDefinition, definitions[definition][0], "%s does not have the name of a decorator: name it #X%s", definition, behaviour.DecoratorSuffix))
 	}
 	return errs
 }
@@ -63,7 +64,7 @@ func newDecorator(name string, pkg *syntax.Package) (Draft, error) {
 		return Draft{}, err
 	}
 	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
-		return Draft{}, syntax.ErrorAt(decorator, definition, "the name %q of a decorator must be a label value: %s", name, problems[0])
+		return Draft{}, syntax.ErrorAt(mistake.InvalidName, decorator, definition, "the name %q of a decorator must be a label value: %s", name, problems[0])
 	}
 	for _, collect := range []func(Draft, cue.Value) error{collectTarget, collectOwned} {
 		if err := collect(k, decorator); err != nil {
@@ -73,7 +74,7 @@ func newDecorator(name string, pkg *syntax.Package) (Draft, error) {
 	for child, set := range k.Sets {
 		if len(set.StrayLabels) > 0 {
 			strays := decorator.LookupPath(cue.MakePath(cue.Str("children"), cue.Str(child), cue.Str("strays")))
-			return Draft{}, syntax.ErrorAt(strays, "strays", "a decorator deletes only what it has created: remove it from %q", child)
+			return Draft{}, syntax.ErrorAt(mistake.DecoratorField, strays, "strays", "a decorator deletes only what it has created: remove it from %q", child)
 		}
 	}
 	if err := facts.Lookups(k.Kind, k.Source); err != nil {
@@ -112,7 +113,7 @@ func collectTarget(k Draft, decorator cue.Value) error {
 			return err
 		}
 		if problems := validation.IsQualifiedName(strings.ToLower(k.Target.Annotation)); len(problems) > 0 {
-			return syntax.ErrorAt(annotation, "target.annotation", "%q is not a valid annotation name: %s", k.Target.Annotation, problems[0])
+			return syntax.ErrorAt(mistake.InvalidName, annotation, "target.annotation", "%q is not a valid annotation name: %s", k.Target.Annotation, problems[0])
 		}
 	}
 	k.Target.Selector = labels.Everything()
@@ -125,7 +126,7 @@ func collectTarget(k Draft, decorator cue.Value) error {
 		return err
 	}
 	if k.Target.Selector, err = kind.SelectorOf(&selector); err != nil {
-		return syntax.ErrorAt(stated, "target.selector", "%v", err)
+		return syntax.ErrorAt(mistake.InvalidSelector, stated, "target.selector", "%v", err)
 	}
 	return nil
 }

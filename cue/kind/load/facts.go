@@ -20,6 +20,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/check"
 	"github.com/fescue-dev/fescue/cue/kind/compile"
 	"github.com/fescue-dev/fescue/cue/kind/facts"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -36,7 +37,7 @@ func collectOwned(k Draft, controller cue.Value) error {
 	addChildren := func(children cue.Value) error {
 		return syntax.EachField(children, func(name string, child cue.Value) error {
 			if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-				return syntax.ErrorAt(child, "children", "the name %q of a child must be a DNS label: %s", name, problems[0])
+				return syntax.ErrorAt(mistake.InvalidName, child, "children", "the name %q of a child must be a DNS label: %s", name, problems[0])
 			}
 			gvk, err := ownedType(child.LookupPath(pathTemplate))
 			if err != nil {
@@ -50,7 +51,7 @@ func collectOwned(k Draft, controller cue.Value) error {
 				singles[name] = true
 			}
 			if _, isSet := k.Sets[name]; isSet && singles[name] {
-				return syntax.ErrorAt(child, "children", "%q must be a set in all phases or in none", name)
+				return syntax.ErrorAt(mistake.InvalidSet, child, "children", "%q must be a set in all phases or in none", name)
 			}
 			return nil
 		})
@@ -85,10 +86,10 @@ func ownedType(template cue.Value) (apischema.GroupVersionKind, error) {
 		return apischema.GroupVersionKind{}, err
 	}
 	if _, err := apischema.ParseGroupVersion(apiVersion); err != nil || apiVersion == "" {
-		return apischema.GroupVersionKind{}, syntax.ErrorAt(template, "apiVersion", "%q must be a version, or a group and a version, like \"apps/v1\"", apiVersion)
+		return apischema.GroupVersionKind{}, syntax.ErrorAt(mistake.InvalidAPIVersion, template, "apiVersion", "%q must be a version, or a group and a version, like \"apps/v1\"", apiVersion)
 	}
 	if kind == "" {
-		return apischema.GroupVersionKind{}, syntax.ErrorAt(template, "kind", "must not be empty")
+		return apischema.GroupVersionKind{}, syntax.ErrorAt(mistake.MissingField, template, "kind", "must not be empty")
 	}
 	return apischema.FromAPIVersionAndKind(apiVersion, kind), nil
 }
@@ -102,12 +103,12 @@ func collectSet(k *kind.Kind, name string, members apischema.GroupVersionKind, c
 	isOrdered, err := ordered.Bool()
 	switch {
 	case err != nil:
-		return syntax.ErrorAt(ordered, "ordered", "must be the same for all objects of the kind")
+		return syntax.ErrorAt(mistake.NotConstant, ordered, "ordered", "must be the same for all objects of the kind")
 	case child.LookupPath(pathReplicas).Exists():
 	case deletes:
-		return syntax.ErrorAt(ignored, "strays", "is for sets: %q has no replicas", name)
+		return syntax.ErrorAt(mistake.InvalidSet, ignored, "strays", "is for sets: %q has no replicas", name)
 	case isOrdered:
-		return syntax.ErrorAt(ordered, "ordered", "is for sets: %q has no replicas", name)
+		return syntax.ErrorAt(mistake.InvalidSet, ordered, "ordered", "is for sets: %q has no replicas", name)
 	default:
 		return nil
 	}
@@ -120,12 +121,12 @@ func collectSet(k *kind.Kind, name string, members apischema.GroupVersionKind, c
 			return err
 		}
 		if len(set.StrayLabels) == 0 {
-			return syntax.ErrorAt(ignored, "strays", "cannot be distinguished from other objects: give the template of %q a label that names its object", name)
+			return syntax.ErrorAt(mistake.InvalidSet, ignored, "strays", "cannot be distinguished from other objects: give the template of %q a label that names its object", name)
 		}
 		slices.Sort(set.StrayLabels)
 	}
 	if other, ok := k.Sets[name]; ok && (other.Type != set.Type || other.Ordered != set.Ordered || !slices.Equal(other.StrayLabels, set.StrayLabels)) {
-		return syntax.ErrorAt(child, "children", "the set %q must be of one type, have the same labels, and be ordered or not in all phases", name)
+		return syntax.ErrorAt(mistake.InvalidSet, child, "children", "the set %q must be of one type, have the same labels, and be ordered or not in all phases", name)
 	}
 	k.Sets[name] = set
 	return nil
@@ -138,7 +139,7 @@ func checkDeadline(k Draft, controller cue.Value) error {
 		return nil
 	}
 	if k.Initial != "" {
-		return syntax.ErrorAt(deadline, "deadline", "is for kinds without phases: give a phase a transition with after instead")
+		return syntax.ErrorAt(mistake.DeadlineWithPhases, deadline, "deadline", "is for kinds without phases: give a phase a transition with after instead")
 	}
 	if !deadline.IsConcrete() {
 		return nil // it depends on the object
@@ -148,7 +149,7 @@ func checkDeadline(k Draft, controller cue.Value) error {
 		_, err = kind.ParseDeadline(text)
 	}
 	if err != nil {
-		return syntax.ErrorAt(deadline, "deadline", "%v", err)
+		return syntax.ErrorAt(mistake.InvalidTime, deadline, "deadline", "%v", err)
 	}
 	return nil
 }
@@ -204,7 +205,7 @@ func newKind(name string, pkg *syntax.Package) (Draft, error) {
 		return Draft{}, check.OrInjection(k.Kind, k.Source, err)
 	}
 	if !controller.LookupPath(cue.ParsePath("scope")).Exists() {
-		return Draft{}, syntax.ErrorAt(controller, "#"+name+behaviour.ControllerSuffix,
+		return Draft{}, syntax.ErrorAt(mistake.MissingContract, controller, "#"+name+behaviour.ControllerSuffix,
 			"must be a contract.#Controller: write #%s%s: contract.#Controller & {…}", name, behaviour.ControllerSuffix)
 	}
 	if err := withoutUnknown(controller.Unify(pkg.Rules.Controller).Validate()); err != nil {
@@ -231,10 +232,10 @@ func newKind(name string, pkg *syntax.Package) (Draft, error) {
 		return Draft{}, err
 	}
 	if stored.GroupVersionKind.Kind != name {
-		return Draft{}, syntax.ErrorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
+		return Draft{}, syntax.ErrorAt(mistake.KindName, objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
 	}
 	if group := stored.GroupVersionKind.Group; k.Approval == "" && apihelpers.IsProtectedCommunityGroup(group) {
-		return Draft{}, syntax.ErrorAt(controller, "approval",
+		return Draft{}, syntax.ErrorAt(mistake.ProtectedGroup, controller, "approval",
 			"is missing: the API server accepts CRDs of the group %s only with the annotation api-approved.kubernetes.io, which has this value", group)
 	}
 	stored.Served = true
@@ -248,7 +249,7 @@ func newKind(name string, pkg *syntax.Package) (Draft, error) {
 			return Draft{}, err
 		}
 		if err := collectOpenAPI(k.Kind, v); err != nil {
-			return Draft{}, fmt.Errorf("the API server would reject the CRD: %w", err)
+			return Draft{}, syntax.ErrorAtPosition(mistake.RejectedCRD, place.Position{}, "the API server would reject the CRD: %v", err)
 		}
 		if err := checkStatusSchema(k, v, controller); err != nil {
 			return Draft{}, err
@@ -267,18 +268,19 @@ func newKind(name string, pkg *syntax.Package) (Draft, error) {
 // CompileBehaviour compiles the controller of a kind.
 func CompileBehaviour(k Draft) (err error) {
 	k.Program, err = behaviour.Compile(k.Source.Instance, syntax.BehaviourOf(k.LoadName()))
-	if err == nil {
-		if cycle := k.Program.Cycle(); cycle != nil {
-			err = cycle
-		}
+	if err != nil {
+		return located(mistake.UnsupportedCUE, err)
 	}
-	return located(err)
+	if cycle := k.Program.Cycle(); cycle != nil {
+		return located(mistake.SelfReference, cycle)
+	}
+	return nil
 }
 
 // located returns an error of the compiler of behaviours as one at its place.
-func located(err error) error {
+func located(check mistake.Check, err error) error {
 	if unsupported, ok := errors.AsType[*behaviour.Error](err); ok {
-		return syntax.ErrorAtPosition(place.At(unsupported.At), "%s", unsupported.Message)
+		return syntax.ErrorAtPosition(check, place.At(unsupported.At), "%s", unsupported.Message)
 	}
 	return err
 }
@@ -295,7 +297,7 @@ func newVersion(name string, instance *build.Instance, value cue.Value) (*kind.V
 	}
 	for _, field := range []string{"apiVersion", "kind", "metadata"} {
 		if compiled.Struct.Field(field) == nil {
-			return nil, syntax.ErrorAt(value, field, "is missing")
+			return nil, syntax.ErrorAt(mistake.MissingField, value, field, "is missing")
 		}
 	}
 	return &kind.Version{DefinitionName: name, GroupVersionKind: gvk, Compiled: compiled, HasDeprecated: schema.HasDeprecated(compiled)}, nil
@@ -319,7 +321,7 @@ func collectVersions(k Draft) error {
 			return err
 		}
 		if slices.ContainsFunc(k.Versions, func(o *kind.Version) bool { return o.GroupVersionKind == gvk }) {
-			return syntax.ErrorAt(value, "apiVersion", "version %s of the kind is defined twice", gvk.Version)
+			return syntax.ErrorAt(mistake.DuplicateVersion, value, "apiVersion", "version %s of the kind is defined twice", gvk.Version)
 		}
 		if err := newConversion(k, v, definition); err != nil {
 			return err
@@ -341,7 +343,7 @@ func typeOf(value cue.Value) (apischema.GroupVersionKind, error) {
 	}
 	gv, err := apischema.ParseGroupVersion(apiVersion)
 	if err != nil || gv.Group == "" {
-		return apischema.GroupVersionKind{}, syntax.ErrorAt(value, "apiVersion", "%q must be a group and a version, like \"example.com/v1\"", apiVersion)
+		return apischema.GroupVersionKind{}, syntax.ErrorAt(mistake.InvalidAPIVersion, value, "apiVersion", "%q must be a group and a version, like \"example.com/v1\"", apiVersion)
 	}
 	return gv.WithKind(kind), nil
 }
@@ -399,7 +401,7 @@ func collectPaths(k *kind.Kind, controller cue.Value) error {
 		}
 		for name, path := range map[string]string{"spec": scale.Spec, "status": scale.Status, "selector": scale.Selector} {
 			if !strings.HasPrefix(path, ".") && (name != "selector" || path != "") {
-				return syntax.ErrorAt(value.LookupPath(cue.ParsePath(name)), "scale."+name, "%q must begin with a dot: write .%s", path, path)
+				return syntax.ErrorAt(mistake.InvalidScale, value.LookupPath(cue.ParsePath(name)), "scale."+name, "%q must begin with a dot: write .%s", path, path)
 			}
 		}
 		k.Scale = &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: scale.Spec, StatusReplicasPath: scale.Status}
@@ -436,7 +438,7 @@ func collectPhases(k Draft, controller cue.Value) error {
 			return err
 		}
 		if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
-			return syntax.ErrorAt(phase, "phases", "the name %q of a phase must be a label value: %s", name, problems[0])
+			return syntax.ErrorAt(mistake.InvalidName, phase, "phases", "the name %q of a phase must be a label value: %s", name, problems[0])
 		}
 		k.Phases[name] = kind.PhaseFacts{Terminal: terminal, Failed: failed}
 		return nil
@@ -450,7 +452,7 @@ func collectPhases(k Draft, controller cue.Value) error {
 		if !initial.Exists() {
 			initial = controller
 		}
-		return syntax.ErrorAt(initial, "initial", "%q must be one of the phases: %s", k.Initial, known)
+		return syntax.ErrorAt(mistake.UnknownPhase, initial, "initial", "%q must be one of the phases: %s", k.Initial, known)
 	}
 	return syntax.EachField(phases, func(name string, phase cue.Value) error {
 		next := phase.LookupPath(pathNext)
@@ -467,16 +469,16 @@ func collectPhases(k Draft, controller cue.Value) error {
 			case !value.Exists() && !states:
 				return nil // dropped by an if
 			case !value.Exists():
-				return syntax.ErrorAt(transition, within(transition, pathTo), "is missing")
+				return syntax.ErrorAt(mistake.MissingField, transition, within(transition, pathTo), "is missing")
 			case !states:
-				return syntax.ErrorAt(transition, within(transition, cue.Path{}), kind.NeverTaken)
+				return syntax.ErrorAt(mistake.NeverTaken, transition, within(transition, cue.Path{}), kind.NeverTaken)
 			}
 			to, err := value.String()
 			if err != nil {
 				return fmt.Errorf("phases.%s.next: to: %w", name, err)
 			}
 			if _, ok := k.Phases[to]; !ok {
-				return syntax.ErrorAt(value, within(transition, pathTo), "%q must be one of the phases: %s%s", to, known, types.DidYouMean(to, slices.Collect(maps.Keys(k.Phases))))
+				return syntax.ErrorAt(mistake.UnknownPhase, value, within(transition, pathTo), "%q must be one of the phases: %s%s", to, known, types.DidYouMean(to, slices.Collect(maps.Keys(k.Phases))))
 			}
 			texts := make(kind.TimeTexts)
 			for _, name := range kind.TimeFields {
@@ -489,7 +491,7 @@ func collectPhases(k Draft, controller cue.Value) error {
 			}
 			if field, err := texts.Read(&kind.Transition{}); err != nil {
 				path := cue.ParsePath(field)
-				return syntax.ErrorAt(transition.LookupPath(path), within(transition, path), "%v", err)
+				return syntax.ErrorAt(mistake.InvalidTime, transition.LookupPath(path), within(transition, path), "%v", err)
 			}
 			return nil
 		})
@@ -500,11 +502,11 @@ func collectPhases(k Draft, controller cue.Value) error {
 func constant(value cue.Value, path cue.Path) (string, error) {
 	found := value.LookupPath(path)
 	if !found.Exists() {
-		return "", syntax.ErrorAt(value, within(value, path), "is missing")
+		return "", syntax.ErrorAt(mistake.MissingField, value, within(value, path), "is missing")
 	}
 	text, err := found.String()
 	if err != nil {
-		return "", syntax.ErrorAt(found, within(value, path), "must be one string for all objects of the kind")
+		return "", syntax.ErrorAt(mistake.NotConstant, found, within(value, path), "must be one string for all objects of the kind")
 	}
 	return text, nil
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
@@ -27,18 +28,18 @@ func collectInjection(k *kind.Kind, controller cue.Value, rules syntax.Contract,
 		return rejectConditionalInject(definitions)
 	}
 	if k.Scope != apiextensionsv1.NamespaceScoped {
-		return syntax.ErrorAt(inject, "inject", "the kind must be Namespaced: an object injects into Pods of its own namespace")
+		return syntax.ErrorAt(mistake.WrongScope, inject, "inject", "the kind must be Namespaced: an object injects into Pods of its own namespace")
 	}
 	annotation, err := constant(controller, pathAnnotation)
 	if err != nil {
 		return err
 	}
 	if problems := validation.IsQualifiedName(strings.ToLower(annotation)); len(problems) > 0 {
-		return syntax.ErrorAt(controller.LookupPath(pathAnnotation), "inject.annotation", "%q must be the name of an annotation: %s", annotation, problems[0])
+		return syntax.ErrorAt(mistake.InvalidName, controller.LookupPath(pathAnnotation), "inject.annotation", "%q must be the name of an annotation: %s", annotation, problems[0])
 	}
 	add := inject.LookupPath(pathAdd)
 	if !add.Exists() {
-		return syntax.ErrorAt(inject, "inject.add", "is missing")
+		return syntax.ErrorAt(mistake.MissingField, inject, "inject.add", "is missing")
 	}
 	// Without Concrete, a missing required field is not an error: the Pod has it. UnifyAccept lets the type set its defaults,
 	// which an addition, as part of a definition, has no place for.
@@ -74,7 +75,7 @@ func rejectConditionalInject(definitions []*ast.Field) error {
 					continue
 				}
 				if name, _, err := ast.LabelName(f.Label); err == nil && name == "inject" {
-					found = syntax.ErrorAtNode(f, "inject cannot be in an if: write inject: {annotation: …, add: {if … {…}}}")
+					found = syntax.ErrorAtNode(mistake.ConditionalInjection, f, "inject cannot be in an if: write inject: {annotation: …, add: {if … {…}}}")
 				}
 			}
 			return found == nil

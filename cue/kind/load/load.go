@@ -25,6 +25,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/facts"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
@@ -251,6 +252,9 @@ var errNoKind = errors.New("a kind consists of two definitions, #X and #X" + beh
 // unreadable returns the error of a package of which a file cannot be read.
 func unreadable(dir string, instance *build.Instance) *packageError {
 	e := &packageError{LoadError: syntax.NewLoadError("", instance.Err)}
+	if e.Check != mistake.FailedImport {
+		e.Check = mistake.CUESyntax
+	}
 	for _, one := range cueerrors.Errors(instance.Err) {
 		for _, pos := range append([]token.Pos{one.Position()}, one.InputPositions()...) {
 			if file := pos.Filename(); file != "" && filepath.Dir(file) == dir {
@@ -271,7 +275,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 	var names []string
 	defer func() {
 		if r := recover(); r != nil { // CUE v0.17.1 panics for a call of something that is not a function, for example
-			loaded, err = nil, &packageError{LoadError: &syntax.LoadError{Reason: fmt.Sprintf("CUE cannot evaluate the package in %s: %v", dir, r)}, kinds: names}
+			loaded, err = nil, &packageError{LoadError: &syntax.LoadError{Check: mistake.CUEError, Reason: fmt.Sprintf("CUE cannot evaluate the package in %s: %v", dir, r)}, kinds: names}
 		}
 	}()
 	instances := load.Instances([]string{".", syntax.ContractPackage, syntax.LibraryPackage}, &load.Config{Dir: dir, Overlay: overlay})
@@ -449,7 +453,7 @@ func rejectFatal(instance *build.Instance) error {
 			}
 			for _, decl := range literal.Elts {
 				if embedded, ok := decl.(*ast.EmbedDecl); ok && len(literal.Elts) > 1 && hasBound(embedded.Expr) {
-					found = syntax.ErrorAtNode(embedded, "a bound cannot be alone in a struct: write it at the field that it limits")
+					found = syntax.ErrorAtNode(mistake.UnsupportedCUE, embedded, "a bound cannot be alone in a struct: write it at the field that it limits")
 				}
 			}
 			return found == nil
@@ -469,7 +473,7 @@ func rejectQuoted(instance *build.Instance) error {
 			}
 			name, isIdentifier, err := ast.LabelName(f.Label)
 			if err == nil && !isIdentifier && strings.HasPrefix(name, "#") {
-				return syntax.ErrorAtNode(f.Label, "%q in quotes is a field like any other, not the definition %[1]s: write it without quotes", name)
+				return syntax.ErrorAtNode(mistake.QuotedDefinition, f.Label, "%q in quotes is a field like any other, not the definition %[1]s: write it without quotes", name)
 			}
 		}
 	}
@@ -500,7 +504,7 @@ func orphanControllers(definitions map[string][]*ast.Field, instance *build.Inst
 		if isNamedSo && slices.Contains(kinds, kind) || used[name] || !syntax.IsController(definitions[name][0].Value) {
 			continue
 		}
-		errs = append(errs, syntax.ErrorAtNode(definitions[name][0], "%s belongs to no kind: the controller of #X must be named #X%s", name, behaviour.ControllerSuffix))
+		errs = append(errs, syntax.ErrorAtNode(mistake.MisnamedDefinition, definitions[name][0], "%s belongs to no kind: the controller of #X must be named #X%s", name, behaviour.ControllerSuffix))
 	}
 	return errs
 }

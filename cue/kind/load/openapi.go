@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -35,7 +36,7 @@ func checkScale(k Draft, v *kind.Version, controller cue.Value) error {
 			return err
 		}
 		if p.Type != "integer" || p.Minimum == nil || *p.Minimum < 0 {
-			return syntax.ErrorAt(at, number.name, "%s of %s must be an integer of at least 0; %s", number.path, v.GroupVersionKind.Version, countInstead(p))
+			return syntax.ErrorAt(mistake.InvalidScale, at, number.name, "%s of %s must be an integer of at least 0; %s", number.path, v.GroupVersionKind.Version, countInstead(p))
 		}
 	}
 	if k.Scale.LabelSelectorPath == nil {
@@ -44,7 +45,7 @@ func checkScale(k Draft, v *kind.Version, controller cue.Value) error {
 	path := *k.Scale.LabelSelectorPath
 	at, p, err := scaled(k.Source, v, controller, "scale.selector", path)
 	if err == nil && p.Type != "string" {
-		err = syntax.ErrorAt(at, "scale.selector", `%s of %s must be a string, a label selector as text like "app=hello"`, path, v.GroupVersionKind.Version)
+		err = syntax.ErrorAt(mistake.InvalidScale, at, "scale.selector", `%s of %s must be a string, a label selector as text like "app=hello"`, path, v.GroupVersionKind.Version)
 	}
 	return err
 }
@@ -54,7 +55,7 @@ func checkScale(k Draft, v *kind.Version, controller cue.Value) error {
 func scaled(pkg *syntax.Package, v *kind.Version, controller cue.Value, name, path string) (at cue.Value, p apiextensionsv1.JSONSchemaProps, err error) {
 	at = controller.LookupPath(cue.ParsePath(name))
 	if field, around, ok := v.Missing(path); !ok {
-		return at, p, syntax.ErrorAt(
+		return at, p, syntax.ErrorAt(mistake.InvalidScale,
 			at,
 			name,
 			"#%s has no field %s%s",

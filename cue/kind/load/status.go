@@ -13,6 +13,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/check"
 	"github.com/fescue-dev/fescue/cue/kind/compile"
 	"github.com/fescue-dev/fescue/cue/kind/facts"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -116,7 +117,7 @@ func checkStatusSchema(k Draft, v *kind.Version, controller cue.Value) error {
 	status := v.Schema.Properties["status"]
 	if err := syntax.EachField(controller.LookupPath(pathStatus), func(name string, value cue.Value) error {
 		if k.IsEngineStatus(name) {
-			return syntax.ErrorAt(value, "status", "%q is written by the engine", name)
+			return syntax.ErrorAt(mistake.EngineStatus, value, "status", "%q is written by the engine", name)
 		}
 		return nil
 	}); err != nil {
@@ -127,12 +128,12 @@ func checkStatusSchema(k Draft, v *kind.Version, controller cue.Value) error {
 			continue
 		}
 		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
-			return syntax.ErrorAt(controller, "status", "#%s.status must be a struct that has %s: write status?: {contract.#Status, …}", k.GroupVersionKind.Kind, name)
+			return syntax.ErrorAt(mistake.StatusSchema, controller, "status", "#%s.status must be a struct that has %s: write status?: {contract.#Status, …}", k.GroupVersionKind.Kind, name)
 		}
 	}
 	if k.Injects() {
 		if counts, ok := status.Properties[kind.InjectedPods]; ok && !slices.Equal(slices.Sorted(maps.Keys(counts.Properties)), kind.InjectedCounts) {
-			return syntax.ErrorAt(controller, "status", "%q of #%s.status must be that of contract.#InjectionStatus", kind.InjectedPods, k.GroupVersionKind.Kind)
+			return syntax.ErrorAt(mistake.StatusSchema, controller, "status", "%q of #%s.status must be that of contract.#InjectionStatus", kind.InjectedPods, k.GroupVersionKind.Kind)
 		}
 	}
 	var phase *schema.Field
@@ -140,7 +141,7 @@ func checkStatusSchema(k Draft, v *kind.Version, controller cue.Value) error {
 		phase = fields.Field("phase")
 	}
 	if declared, ok := status.Properties["phase"]; ok && declared.Type != "string" {
-		return syntax.ErrorAt(
+		return syntax.ErrorAt(mistake.StatusSchema,
 			k.Source.ValueAt(v.DefinitionName, ".status.phase"),
 			"status",
 			"#%s.status.phase must be a string: that is what contract.#Controller says of an object",
@@ -153,7 +154,7 @@ func checkStatusSchema(k Draft, v *kind.Version, controller cue.Value) error {
 			for _, value := range status.Properties["phase"].Enum {
 				allowed = append(allowed, strings.Trim(string(value.Raw), `"`))
 			}
-			return syntax.ErrorAt(controller.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(name))),
+			return syntax.ErrorAt(mistake.StatusSchema, controller.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(name))),
 				"phases", "%q must be one of the values of #%s.status.phase: %s", name, k.GroupVersionKind.Kind, strings.Join(allowed, ", "))
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -145,7 +146,7 @@ func (k *comparison) difference(object, observed map[string]any, err error) *syn
 		object = with(shrunk(whole, func(smaller map[string]any) bool { return differs(with(smaller), observed) }))
 	}
 	place := syntax.PositionOf(k.Source.Definitions[syntax.BehaviourOf(k.LoadName())][0])
-	return &syntax.LoadError{Kind: k.LoadName(), File: place.File, Line: place.Line, Reason: fmt.Sprintf(
+	return &syntax.LoadError{Check: mistake.DiffersFromCUE, Kind: k.LoadName(), File: place.File, Line: place.Line, Reason: fmt.Sprintf(
 		"Fescue and CUE disagree, which is a bug in Fescue, or one of the differences in docs/cue.md: %v; given %s",
 		err, shownJSON(map[string]any{behaviour.ObjectName: object, behaviour.ObservedName: observed}))}
 }

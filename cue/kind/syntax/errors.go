@@ -1,6 +1,7 @@
 package syntax
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,11 +14,14 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 )
 
 // LoadError explains why a kind, or the whole package if Kind is empty, fails to load.
 type LoadError struct {
+	// Check is what found the error; empty if no check of vet did.
+	Check mistake.Check `json:"check,omitempty"`
 	// Kind is the name of the kind, as in #Kind, or that of a decorator, as in #XDecorator.
 	Kind string `json:"kind,omitempty"`
 	// File and Line are the place of the error; Line is 0 if there is none.
@@ -60,10 +64,14 @@ func NewLoadError(kind string, err error) *LoadError {
 		}
 	}
 	path := strings.Join(first.Path(), ".")
+	result := &LoadError{Kind: kind}
 	if inner, ok := errors.AsType[cueerrors.Error](errors.Unwrap(first)); ok && MessageOf(first) == "import failed" {
 		first, path = inner, "" // it names the import and the cause; the path is the module
+		result.Check = mistake.FailedImport
 	}
-	result := &LoadError{Kind: kind, Reason: explained(ReasonOf(first))}
+	var check mistake.Check
+	result.Reason, check = explained(ReasonOf(first))
+	result.Check = cmp.Or(result.Check, check)
 	if _, cause, ok := strings.Cut(result.Reason, ": cannot expand module graph: "); ok {
 		result.Reason, path = "the dependencies in cue.mod/module.cue cannot be fetched: "+cause, "" // no import is wrong
 	}
@@ -125,18 +133,18 @@ func PositionOfError(err cueerrors.Error) place.Position {
 }
 
 // ErrorAt returns a LoadError at the place of value.
-func ErrorAt(value cue.Value, field, format string, args ...any) error {
-	return ErrorAtPosition(place.At(value.Pos()), "%s: %s", field, fmt.Sprintf(format, args...))
+func ErrorAt(check mistake.Check, value cue.Value, field, format string, args ...any) error {
+	return ErrorAtPosition(check, place.At(value.Pos()), "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
 // ErrorAtNode returns a LoadError at the place of a piece of syntax.
-func ErrorAtNode(node ast.Node, format string, args ...any) error {
-	return ErrorAtPosition(PositionOf(node), format, args...)
+func ErrorAtNode(check mistake.Check, node ast.Node, format string, args ...any) error {
+	return ErrorAtPosition(check, PositionOf(node), format, args...)
 }
 
 // ErrorAtPosition returns a LoadError at a place that a schema has noted.
-func ErrorAtPosition(at place.Position, format string, args ...any) error {
-	return &LoadError{Reason: fmt.Sprintf(format, args...), File: at.File, Line: at.Line}
+func ErrorAtPosition(check mistake.Check, at place.Position, format string, args ...any) error {
+	return &LoadError{Check: check, Reason: fmt.Sprintf(format, args...), File: at.File, Line: at.Line}
 }
 
 // PositionOfValue returns the place of a value in the author's files, if it has one there.

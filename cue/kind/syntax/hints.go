@@ -11,30 +11,38 @@ import (
 	"cuelang.org/go/cue/build"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
 var (
-	noReference = regexp.MustCompile(`^reference "(\w+)" not found`)
+	noReference = regexp.MustCompile(`^reference "([^"]+)" not found`)
 	noFunction  = regexp.MustCompile(`^cannot call non-function (\w+)\.(\w+) \(type _\|_\)$`)
 )
 
 // unknownField is the message of a field that a closed struct does not have.
 const unknownField = "unknown field"
 
-// explained returns a message of CUE with what to write instead, if that is known.
-func explained(message string) string {
+// explained returns a message of CUE with what to write instead, if that is known, and the check that stands for it.
+func explained(message string) (string, mistake.Check) {
 	if m := noReference.FindStringSubmatch(message); m != nil {
-		return message + cmp.Or(contractName(m[1]), forgottenImport(m[1]))
+		return message + cmp.Or(contractName(m[1]), forgottenImport(m[1])), mistake.UnresolvedReference
 	}
 	if m := noFunction.FindStringSubmatch(message); m != nil {
-		return m[1] + " has no function " + m[2] + similarFunction(m[1], m[2])
+		return m[1] + " has no function " + m[2] + similarFunction(m[1], m[2]), mistake.UnknownFunction
 	}
-	if message == "field not allowed" {
-		return unknownField
+	switch {
+	case message == "field not allowed":
+		return unknownField, mistake.UnknownField
+	case strings.HasPrefix(message, "builtin package "):
+		return message, mistake.FailedImport
+	case strings.HasPrefix(message, "field is required but not present"):
+		return message, mistake.MissingField
+	case strings.HasPrefix(message, "conflicting values"):
+		return message, mistake.ConflictingValues
 	}
-	return message
+	return message, mistake.CUEError
 }
 
 // contractName ends the message of a name that is not found, if the contract gives it to a behaviour: a reference
@@ -81,6 +89,7 @@ func similarFunction(pkg, name string) string {
 // ExplainSelfReference says of a field that is unknown to CUE that it refers to itself, if it does.
 func ExplainSelfReference(instance *build.Instance, e *LoadError) *LoadError {
 	if text := selfReference(instance, e.File, e.Line); text != "" && strings.HasSuffix(e.Reason, unknownField) {
+		e.Check = mistake.SelfReference
 		e.Reason = fmt.Sprintf("%s refers to this field itself: begin with object, as in object.spec.%s", text, text[strings.LastIndex(text, ".")+1:])
 	}
 	return e

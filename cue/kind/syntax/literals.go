@@ -8,6 +8,8 @@ import (
 	"cuelang.org/go/cue/literal"
 	"cuelang.org/go/cue/token"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 )
 
 // StringLiteral returns the text of a literal.
@@ -19,7 +21,7 @@ func StringLiteral(e ast.Expr) (string, error) {
 	if text, ok := value.(string); ok {
 		return text, nil
 	}
-	return "", ErrorAtNode(e, "must be a string")
+	return "", ErrorAtNode(mistake.UnsupportedCUE, e, "must be a string")
 }
 
 // LiteralValue returns the value of a literal scalar, of a list of them, or of an empty struct.
@@ -59,7 +61,7 @@ func LiteralValue(expr ast.Expr) (any, error) {
 			return nil, nil //nolint:nilnil // null is a value
 		case token.STRING:
 			if isBytes(e) {
-				return nil, ErrorAtNode(expr, "%s", NoBytes)
+				return nil, ErrorAtNode(mistake.UnsupportedCUE, expr, "%s", NoBytes)
 			}
 			if text, err := literal.Unquote(e.Value); err == nil {
 				return text, nil
@@ -74,7 +76,7 @@ func LiteralValue(expr ast.Expr) (any, error) {
 			}
 		}
 	}
-	return nil, ErrorAtNode(expr, "%s cannot be compiled: write a literal value here", SourceOf(expr))
+	return nil, ErrorAtNode(mistake.UnsupportedCUE, expr, "%s cannot be compiled: write a literal value here", SourceOf(expr))
 }
 
 func literalList(e *ast.ListLit) (any, error) {
