@@ -112,7 +112,7 @@ func (r *conversionRequest) convertOne(object map[string]any, kinds *kind.Catalo
 	if k == nil {
 		return nil, nil, fmt.Errorf("%s is not a kind that this server knows", kind.TypeName(gvk))
 	}
-	result, lost, err := k.Convert(k.NewBudget(), object, r.apiVersion)
+	result, lost, err := k.Versions.Convert(k.NewBudget(), object, r.apiVersion)
 	if err != nil {
 		return nil, nil, err
 	}

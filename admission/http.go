@@ -48,7 +48,7 @@ func (s *Server) router() http.Handler {
 	if s.config.Injector != nil {
 		handle(InjectPath, reviews(injectWith(s.config.Injector)))
 	}
-	if slices.ContainsFunc(s.config.Kinds, (*kind.Kind).Converts) {
+	if slices.ContainsFunc(s.config.Kinds, func(k *kind.Kind) bool { return k.Versions.Converts() }) {
 		handle(ConvertPath, conversions(s.objects.kinds, s.config.Log))
 	}
 	router.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

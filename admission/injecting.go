@@ -120,7 +120,7 @@ var errNotSynced = errors.New("the objects that inject are still being read")
 // the API server may only be able to read once this process is ready.
 func (p *Pods) Ready() error {
 	for _, k := range p.kinds {
-		if !k.synced() && !k.late.Load() && !k.kind.Converts() {
+		if !k.synced() && !k.late.Load() && !k.kind.Versions.Converts() {
 			return fmt.Errorf("%s: %w", k.kind.Name(), errNotSynced)
 		}
 	}

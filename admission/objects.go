@@ -98,7 +98,7 @@ func (o *objects) validateSubmission(ctx context.Context, s *submission) (*admis
 	if errs := s.errors(); len(errs) > 0 {
 		return rejected(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name, errs))
 	}
-	warnings := s.kind.Deprecated(s.object.content)
+	warnings := s.kind.Versions.Deprecated(s.kind.NewBudget(), s.object.content)
 	s, errs := s.asStored()
 	if len(errs) > 0 {
 		return rejected(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name, errs))

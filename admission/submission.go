@@ -119,27 +119,27 @@ func (s *submission) errors() field.ErrorList {
 func (s *submission) asStored() (*submission, field.ErrorList) {
 	converted := *s
 	var errs, before field.ErrorList
-	if !s.kind.IsStored(s.object.content) {
+	if !s.kind.Versions.IsStored(s.object.content) {
 		converted.object, errs = s.object.asStored()
 		if s.old != nil {
 			converted.old, before = s.old.asStored()
 		}
 		if errs = without(errs, before); len(errs) == 0 {
-			errs = s.kind.ErrorsAsStored(converted.errors())
+			errs = s.kind.Versions.ErrorsAsStored(converted.errors())
 		}
 	}
 	if len(errs) > 0 {
 		return s, errs
 	}
-	if errs = s.kind.Losses(converted.object.budget, converted.object.check().Object); len(errs) > 0 && s.old != nil {
-		before = s.kind.Losses(converted.old.budget, converted.old.check().Object)
+	if errs = s.kind.Versions.Losses(converted.object.budget, converted.object.check().Object); len(errs) > 0 && s.old != nil {
+		before = s.kind.Versions.Losses(converted.old.budget, converted.old.check().Object)
 	}
 	return &converted, without(errs, before)
 }
 
 // asStored returns the object as it will be stored, with the errors of what cannot be converted.
 func (s *state) asStored() (*state, field.ErrorList) {
-	content, errs := s.kind.ToStored(s.budget, s.check().Object)
+	content, errs := s.kind.Versions.ToStored(s.budget, s.check().Object)
 	return &state{objects: s.objects, kind: s.kind, budget: s.budget, content: content}, errs
 }
 
@@ -172,7 +172,7 @@ func (s *submission) asksForMore() bool {
 // defaults that an older version of the kind may not have set.
 func (s *state) request() map[string]any {
 	object := maps.Clone(s.check().Object)
-	object["metadata"] = s.kind.ReadMetadata(object)
+	object["metadata"] = s.kind.Reads.Metadata(object)
 	delete(object, "status")
 	return object
 }

@@ -79,7 +79,7 @@ func reviewVersions() []string { return []string{apiextensionsv1.SchemeGroupVers
 // CallAt has the API server call the conversion webhook of a CRD somewhere else. It does nothing if the
 // kind of the CRD has no conversion: by default, the API server only changes the apiVersion.
 func CallAt(crd *unstructured.Unstructured, k *kind.Kind, w Webhook) error {
-	if !k.Converts() {
+	if !k.Versions.Converts() {
 		return nil
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&apiextensionsv1.CustomResourceConversion{

@@ -47,7 +47,7 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 		return err
 	}
 	err = apply()
-	if apierrors.IsInvalid(err) && k.Converts() { // maybe it has a URL and a Service now
+	if apierrors.IsInvalid(err) && k.Versions.Converts() { // maybe it has a URL and a Service now
 		if patch, errPatch := at.Patch(); errPatch == nil {
 			if _, errPatch = definitions(client).Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); errPatch == nil {
 				err = apply()

@@ -130,7 +130,7 @@ func suitesOf(t *testing.T, name string, kinds []*kind.Kind, archive *txtar.Arch
 		}
 		for _, object := range objectsIn(t, archive) {
 			isStored := object.content["apiVersion"] == k.GroupVersionKind.GroupVersion().String()
-			if object.content["kind"] == k.GroupVersionKind.Kind && (isStored || !k.Converts()) {
+			if object.content["kind"] == k.GroupVersionKind.Kind && (isStored || !k.Versions.Converts()) {
 				s.objects = append(s.objects, object)
 			}
 		}
@@ -367,7 +367,7 @@ func (s *suite) compare(r request) (verdict, error) {
 	}
 	// What the API server drops, null and unknown fields, is no longer wrong.
 	for _, p := range s.kind.Problems(r.asStored()) {
-		if by := s.kind.RejectedBy(p); by >= schema.CRDSchema && r.concerns(p.Field) {
+		if by := s.kind.Versions.RejectedBy(p); by >= schema.CRDSchema && r.concerns(p.Field) {
 			return admissionOnly, fmt.Errorf("the API server should reject it too, by the %s: %w (%s)", by, p.Error, p.Rule.Text)
 		}
 	}

@@ -59,7 +59,7 @@ type controller struct {
 
 // checkKind returns why a kind can never be run here.
 func checkKind(k *kind.Kind, watched *informers.Informers) error {
-	if of := k.ReadsOfCluster(); of != "" && !watched.AllNamespaces() {
+	if of := k.Lookups.OfCluster(); of != "" && !watched.AllNamespaces() {
 		return fmt.Errorf("it reads %s, which is cluster-scoped, so it cannot be limited to namespaces", of)
 	}
 	if len(k.OwnsOfCluster) > 0 && !watched.AllNamespaces() {

@@ -51,7 +51,7 @@ func keptOfTargets(gvk schema.GroupVersionKind, kinds []*kind.Kind) *projection.
 		[]string{"metadata", "deletionTimestamp"}, []string{"metadata", "finalizers"}, []string{"metadata", "generation"})
 	for _, k := range kinds {
 		if k.Target != nil && k.GroupVersionKind == gvk {
-			keep = keep.Union(projection.Of(k.ObjectPaths()...))
+			keep = keep.Union(projection.Of(k.Reads.Object.Paths()...))
 		}
 	}
 	return keep

@@ -147,7 +147,7 @@ func needsReconcile(k *kind.Kind, e event) bool {
 		return true
 	case k.Target != nil:
 		return children.Decorates(k, a) != children.Decorates(k, b) || plan.IsKept(k, a) != plan.IsKept(k, b) ||
-			!equality.Semantic.DeepEqual(k.ReadOfObject(a.Object), k.ReadOfObject(b.Object))
+			!equality.Semantic.DeepEqual(k.Reads.Object.Of(a.Object), k.Reads.Object.Of(b.Object))
 	}
 	return a.GetGeneration() != b.GetGeneration() ||
 		plan.IsKept(k, a) && !slices.Equal(a.GetFinalizers(), b.GetFinalizers()) ||

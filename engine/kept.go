@@ -20,7 +20,7 @@ func keptOfChildren(gvk schema.GroupVersionKind, kinds []*kind.Kind) *projection
 	for _, k := range kinds {
 		switch {
 		case !slices.Contains(k.Owns, gvk):
-		case k.IsCorrected(gvk):
+		case k.Corrected.Has(gvk):
 			return projection.Everything()
 		default:
 			keep = keep.Union(projection.Of(k.ObservedPaths()...))

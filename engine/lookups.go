@@ -55,7 +55,7 @@ func newLookups(k *kind.Kind) *lookups {
 		kind: k, watches: make(map[kind.LookupTarget]lookupWatch),
 		readers: make(map[lookupPlace]map[cache.ObjectName][]kind.Lookup), keys: make(map[cache.ObjectName][]lookupPlace),
 	}
-	for _, target := range k.LookupTargets() {
+	for _, target := range k.Lookups.Targets() {
 		l.watches[target] = lookupWatch{err: plan.ErrNotServed, awaited: true}
 	}
 	return l
@@ -65,7 +65,7 @@ func newLookups(k *kind.Kind) *lookups {
 func (l *lookups) missing() (missing []kind.LookupTarget) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, target := range l.kind.LookupTargets() {
+	for _, target := range l.kind.Lookups.Targets() {
 		if l.watches[target].awaited {
 			missing = append(missing, target)
 		}
@@ -190,7 +190,7 @@ func (l *lookups) readsSame(gvk schema.GroupVersionKind, before, after *unstruct
 func keptOfLookups(gvk schema.GroupVersionKind, kinds []*kind.Kind) *projection.Fields {
 	keep := projection.Of([]string{"metadata", "labels"})
 	for _, k := range kinds {
-		keep = keep.Union(projection.Of(k.LookupPaths(gvk)...))
+		keep = keep.Union(projection.Of(k.Lookups.Paths(gvk, k.Reads.Observed)...))
 	}
 	return keep
 }

@@ -45,10 +45,10 @@ func TestReadersOf(t *testing.T) {
 		}}
 	}
 	l := newLookups(k)
-	for _, target := range k.LookupTargets() {
+	for _, target := range k.Lookups.Targets() {
 		l.watches[target] = lookupWatch{isNamespaced: true}
 	}
-	require.Equal(t, []kind.LookupTarget{{Type: configMap}, {Type: corev1.SchemeGroupVersion.WithKind("Secret"), ObjectName: "pull"}}, k.LookupTargets())
+	require.Equal(t, []kind.LookupTarget{{Type: configMap}, {Type: corev1.SchemeGroupVersion.WithKind("Secret"), ObjectName: "pull"}}, k.Lookups.Targets())
 	expect := func(name string, spec map[string]any) cache.ObjectName {
 		object := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Reader", "metadata": map[string]any{"namespace": "here", "name": name}, "spec": spec,

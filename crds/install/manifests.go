@@ -74,7 +74,7 @@ func partsWith(definitions []runtime.Object, kinds []*kind.Kind, o Options) ([]P
 	}
 	rights := append([]runtime.Object{serviceAccount(o)}, roles...)
 	for _, k := range kind.WithoutDecorators(kinds) {
-		if o.Webhooks == nil && k.Converts() {
+		if o.Webhooks == nil && k.Versions.Converts() {
 			return nil, fmt.Errorf("kind %s: it has conversions, which need the webhooks", k.GroupVersionKind.Kind)
 		}
 		rights = append(rights, userRoles(k)...)

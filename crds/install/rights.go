@@ -85,7 +85,7 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 		}
 		add(resource, "", childVerbs)
 	}
-	for _, target := range k.LookupTargets() {
+	for _, target := range k.Lookups.Targets() {
 		resource, err := resourceOf(target.Type)
 		if err != nil {
 			return nil, fmt.Errorf("reads of type %s: %w", kind.TypeName(target.Type), err)

@@ -43,7 +43,7 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 		if len(k.OwnsOfCluster) > 0 && len(o.Namespaces) > 0 {
 			return nil, fmt.Errorf("kind %s: it has children of the type %s, which is cluster-scoped, so it cannot be limited to namespaces", k.Title(), k.OwnsOfCluster[0].Kind)
 		}
-		if of := k.ReadsOfCluster(); of != "" && len(o.Namespaces) > 0 {
+		if of := k.Lookups.OfCluster(); of != "" && len(o.Namespaces) > 0 {
 			return nil, fmt.Errorf("kind %s: it reads %s, which is cluster-scoped, so it cannot be limited to namespaces", k.Title(), of)
 		}
 	}

@@ -1,6 +1,8 @@
 package kind
 
 import (
+	"slices"
+
 	"github.com/fescue-dev/fescue/cue/kind/place"
 )
 
@@ -58,3 +60,8 @@ type TransitionFacts struct {
 
 // ValueFacts describe a field that a behaviour writes: its name, and its source.
 type ValueFacts struct{ Name, Source string }
+
+// NamesChildren reports whether names of children may follow from what the behaviour reads.
+func (b *BehaviourFacts) NamesChildren() bool {
+	return slices.ContainsFunc(b.Children, func(c ChildFacts) bool { return c.Name == "" })
+}

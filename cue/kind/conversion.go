@@ -21,10 +21,13 @@ const (
 	FromStoredName = "fromStored"
 )
 
-// Converts reports whether a version of the kind has a conversion, so that Convert has to be asked.
+// Stored returns the version that the API server stores.
+func (vs Versions) Stored() *Version { return vs[0] }
+
+// Converts reports whether a version has a conversion, so that Convert has to be asked.
 // Otherwise versions only differ in which fields of an object are known.
-func (k *Kind) Converts() bool {
-	return slices.ContainsFunc(k.Versions, func(v *Version) bool { return v.Conversion != nil })
+func (vs Versions) Converts() bool {
+	return slices.ContainsFunc(vs, func(v *Version) bool { return v.Conversion != nil })
 }
 
 // Convert returns an object in another version of the kind, with that version's defaults. Its metadata and
@@ -32,19 +35,19 @@ func (k *Kind) Converts() bool {
 // because an error would have all reads of the object fail, and lists with it. Only a version that is not
 // served must hold the whole object: the API server does not read objects in it, but prunes them by what its
 // managed fields list.
-func (k *Kind) Convert(b *Budget, object map[string]any, apiVersion string) (converted map[string]any, lost field.ErrorList, err error) {
-	from, err := k.versionNamed(object["apiVersion"])
+func (vs Versions) Convert(b *Budget, object map[string]any, apiVersion string) (converted map[string]any, lost field.ErrorList, err error) {
+	from, err := vs.named(object["apiVersion"])
 	if err != nil {
 		return nil, nil, err
 	}
-	to, err := k.versionNamed(apiVersion)
+	to, err := vs.named(apiVersion)
 	if err != nil || from == to {
 		return object, nil, err
 	}
-	object, lost = k.ToStored(b, object)
-	if to != k.Version {
+	object, lost = vs.ToStored(b, object)
+	if to != vs.Stored() {
 		var more field.ErrorList
-		object, more = k.FromStored(b, object, to)
+		object, more = vs.FromStored(b, object, to)
 		lost = append(lost, more...)
 	}
 	if len(lost) > 0 && !to.Served {
@@ -54,8 +57,8 @@ func (k *Kind) Convert(b *Budget, object map[string]any, apiVersion string) (con
 }
 
 // IsStored reports whether an object is in the version that is stored, or needs no conversion to it.
-func (k *Kind) IsStored(object map[string]any) bool {
-	return !k.Converts() || object["apiVersion"] == k.GroupVersionKind.GroupVersion().String()
+func (vs Versions) IsStored(object map[string]any) bool {
+	return !vs.Converts() || object["apiVersion"] == vs.Stored().GroupVersionKind.GroupVersion().String()
 }
 
 // AsStored checks an object in any version, and returns it as it will be stored, without its defaults if
@@ -64,59 +67,59 @@ func (k *Kind) AsStored(object map[string]any) (map[string]any, field.ErrorList)
 	if errs := k.Validate(object); len(errs) > 0 {
 		return object, errs
 	}
-	if k.IsStored(object) {
-		return object, k.Losses(k.NewBudget(), object)
+	if k.Versions.IsStored(object) {
+		return object, k.Versions.Losses(k.NewBudget(), object)
 	}
 	b := k.NewBudget()
-	converted, errs := k.ToStored(b, object)
+	converted, errs := k.Versions.ToStored(b, object)
 	if len(errs) == 0 {
-		errs = k.ErrorsAsStored(k.Validate(converted))
+		errs = k.Versions.ErrorsAsStored(k.Validate(converted))
 	}
 	if len(errs) == 0 {
-		errs = k.Losses(b, converted)
+		errs = k.Versions.Losses(b, converted)
 	}
 	return converted, errs
 }
 
 // ToStored returns an object as it is stored, with the errors of the fields that cannot be computed, which
 // are left out. What would be different on the way back is only spelled otherwise.
-func (k *Kind) ToStored(b *Budget, object map[string]any) (map[string]any, field.ErrorList) {
-	from := k.versionOf(object)
-	if from == k.Version || !k.Converts() {
+func (vs Versions) ToStored(b *Budget, object map[string]any) (map[string]any, field.ErrorList) {
+	from := vs.of(object)
+	if from == vs.Stored() || !vs.Converts() {
 		return object, nil
 	}
-	converted, failures := k.ConvertOnce(b, from.WithDefaults(b, object), from, k.Version)
-	return converted, errorsOf(failures, k.Version)
+	converted, failures := vs.ConvertOnce(b, from.WithDefaults(b, object), from, vs.Stored())
+	return converted, errorsOf(failures, vs.Stored())
 }
 
 // ErrorsAsStored has the errors of an object that was converted say so.
-func (k *Kind) ErrorsAsStored(errs field.ErrorList) field.ErrorList {
+func (vs Versions) ErrorsAsStored(errs field.ErrorList) field.ErrorList {
 	for i, err := range errs {
 		converted := *err
-		converted.Detail = "as " + k.GroupVersionKind.Version + ": " + err.Detail
+		converted.Detail = "as " + vs.Stored().GroupVersionKind.Version + ": " + err.Detail
 		errs[i] = &converted
 	}
 	return errs
 }
 
-// versionNamed returns the version of an apiVersion.
-func (k *Kind) versionNamed(apiVersion any) (*Version, error) {
+// named returns the version of an apiVersion.
+func (vs Versions) named(apiVersion any) (*Version, error) {
 	var known []string
-	for _, v := range k.Versions {
+	for _, v := range vs {
 		name := v.GroupVersionKind.GroupVersion().String()
 		if name == apiVersion {
 			return v, nil
 		}
 		known = append(known, name)
 	}
-	return nil, fmt.Errorf("apiVersion: %v is no version of %s, which has %s", apiVersion, k.GroupVersionKind.Kind, strings.Join(known, ", "))
+	return nil, fmt.Errorf("apiVersion: %v is no version of %s, which has %s", apiVersion, vs.Stored().GroupVersionKind.Kind, strings.Join(known, ", "))
 }
 
 // ConvertOnce converts an object with its defaults to or from the stored version. What cannot be computed is
 // left out, and listed.
-func (k *Kind) ConvertOnce(b *Budget, object map[string]any, from, to *Version) (map[string]any, []Failure) {
+func (vs Versions) ConvertOnce(b *Budget, object map[string]any, from, to *Version) (map[string]any, []Failure) {
 	direction, other := FromStoredName, to
-	if to == k.Version {
+	if to == vs.Stored() {
 		direction, other = ToStoredName, from
 	}
 	m := mapper{}

@@ -16,10 +16,10 @@ type Corrected struct {
 	Computed bool
 }
 
-// IsCorrected reports whether children of a type may have the update policy Apply, so that all their
+// Has reports whether children of a type may have the update policy Apply, so that all their
 // fields are compared with their templates.
-func (k *Kind) IsCorrected(gvk apischema.GroupVersionKind) bool {
-	return k.Corrected.All || k.Corrected.Types[gvk]
+func (c *Corrected) Has(gvk apischema.GroupVersionKind) bool {
+	return c.All || c.Types[gvk]
 }
 
 // ObservedPaths returns the paths of what the controller may read of its children and of the members
@@ -44,6 +44,14 @@ func (k *Kind) ObservedPaths() (paths [][]string) {
 		}
 	}
 	return paths
+}
+
+// Paths returns the paths of all that is read, as ObservedPaths does for children.
+func (r *Read) Paths() [][]string {
+	if r.Whole {
+		return [][]string{{}}
+	}
+	return r.leaves(nil, nil)
 }
 
 // leaves appends the paths of all that is read.

@@ -33,13 +33,13 @@ func TestWhatIsReadOfChildren(t *testing.T) {
 		"At":            kindtest.Named(t, kindtest.Shipped(t), "At"),
 		"Customcluster": kindtest.Named(t, kindtest.Shipped(t), "Customcluster"),
 	} {
-		require.False(t, k.IsCorrected(podType), name)
+		require.False(t, k.Corrected.Has(podType), name)
 		require.Equal(t, []string{"status/phase"}, slices.Compact(observedPaths(k)), name)
 	}
 
 	k := kindtest.From(t, childrenText)[0]
-	require.True(t, k.IsCorrected(configMapType))
-	require.False(t, k.IsCorrected(podType))
+	require.True(t, k.Corrected.Has(configMapType))
+	require.False(t, k.Corrected.Has(podType))
 	require.Equal(t, []string{"data/done", "spec/containers/*/image", "status/phase"}, observedPaths(k))
 }
 
@@ -57,7 +57,7 @@ func TestConditionalUpdatePolicy(t *testing.T) {
 			child := strings.Replace(around, "UPDATE", update, 1) + `template: {apiVersion: "v1", kind: "ConfigMap"}` + strings.Repeat("}", strings.Count(around, "{"))
 			text := strings.Replace(childrenText, "\t\tif object.spec.on {\n\t\t\tchildren: config: template: {apiVersion: \"v1\", kind: \"ConfigMap\", data: n: \"\\(len(observed.pods))\"}\n\t\t}\n", child+"\n", 1)
 			require.Contains(t, text, child)
-			require.Equal(t, want, kindtest.From(t, text)[0].IsCorrected(configMapType), child)
+			require.Equal(t, want, kindtest.From(t, text)[0].Corrected.Has(configMapType), child)
 		}
 	}
 }

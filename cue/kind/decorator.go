@@ -1,7 +1,6 @@
 package kind
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -65,25 +64,4 @@ func (k *Kind) LoadName() string {
 		return k.Target.Decorator + behaviour.DecoratorSuffix
 	}
 	return k.GroupVersionKind.Kind
-}
-
-// ReadOfObject returns what the behaviour may read of an object of the kind. The result shares memory
-// with the object.
-func (k *Kind) ReadOfObject(object map[string]any) any { return k.Reads.Object.Of(object) }
-
-// ObjectPaths returns the paths of what the behaviour may read of an object of the kind, as
-// ObservedPaths does for children.
-func (k *Kind) ObjectPaths() [][]string {
-	if k.Reads.Object.Whole {
-		return [][]string{{}}
-	}
-	return k.Reads.Object.leaves(nil, nil)
-}
-
-// ObjectTitle returns how checks name the object.
-func (k *Kind) ObjectTitle() string {
-	if k.Target != nil {
-		return fmt.Sprintf("a %s", k.GroupVersionKind.Kind)
-	}
-	return "#" + k.GroupVersionKind.Kind
 }

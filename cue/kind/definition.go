@@ -23,16 +23,20 @@ func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
 		definition.Annotations = map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: k.Approval}
 	}
 	for _, v := range k.Versions {
+		isStored, columns, selectable := v.GroupVersionKind == k.GroupVersionKind, k.Columns, k.SelectableFields
+		if !isStored {
+			columns, selectable = v.columns(columns), v.selectable(selectable)
+		}
 		definition.Spec.Versions = append(definition.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
 			Name:                     v.GroupVersionKind.Version,
 			Served:                   v.Served,
-			Storage:                  v.GroupVersionKind == k.GroupVersionKind,
+			Storage:                  isStored,
 			Deprecated:               v.Deprecated,
 			DeprecationWarning:       warningOf(v),
 			Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: v.Schema},
 			Subresources:             &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}, Scale: k.Scale},
-			AdditionalPrinterColumns: k.columnsIn(v),
-			SelectableFields:         k.selectableIn(v),
+			AdditionalPrinterColumns: columns,
+			SelectableFields:         selectable,
 		})
 	}
 	definition = definition.DeepCopy()
@@ -54,12 +58,9 @@ func warningOf(v *Version) *string {
 	return &v.DeprecationWarning
 }
 
-// columnsIn lists the columns whose fields a version has, as far as their paths show.
-func (k *Kind) columnsIn(v *Version) []apiextensionsv1.CustomResourceColumnDefinition {
-	if v.GroupVersionKind == k.GroupVersionKind {
-		return k.Columns
-	}
-	return slices.DeleteFunc(slices.Clone(k.Columns), func(c apiextensionsv1.CustomResourceColumnDefinition) bool {
+// columns lists the columns whose fields the version has, as far as their paths show.
+func (v *Version) columns(all []apiextensionsv1.CustomResourceColumnDefinition) []apiextensionsv1.CustomResourceColumnDefinition {
+	return slices.DeleteFunc(slices.Clone(all), func(c apiextensionsv1.CustomResourceColumnDefinition) bool {
 		if strings.HasPrefix(c.JSONPath, ".metadata.") || strings.ContainsAny(c.JSONPath, "[]()@'\\\"") {
 			return false
 		}
@@ -68,16 +69,13 @@ func (k *Kind) columnsIn(v *Version) []apiextensionsv1.CustomResourceColumnDefin
 	})
 }
 
-// selectableIn lists the selectable fields that a version has. A further version that has all of them lists
+// selectable lists the selectable fields that the version has. A further version that has all of them lists
 // none: the API server rejects a CRD whose versions have the same ones and different schemas.
-func (k *Kind) selectableIn(v *Version) []apiextensionsv1.SelectableField {
-	if v.GroupVersionKind == k.GroupVersionKind {
-		return k.SelectableFields
-	}
-	found := slices.DeleteFunc(slices.Clone(k.SelectableFields), func(f apiextensionsv1.SelectableField) bool {
+func (v *Version) selectable(all []apiextensionsv1.SelectableField) []apiextensionsv1.SelectableField {
+	found := slices.DeleteFunc(slices.Clone(all), func(f apiextensionsv1.SelectableField) bool {
 		return v.Property(f.JSONPath).Type == ""
 	})
-	if len(found) == len(k.SelectableFields) {
+	if len(found) == len(all) {
 		return nil
 	}
 	return found

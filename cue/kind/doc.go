@@ -7,7 +7,9 @@
 //	decision, err := at.Decide(at.NewBudget(), object, nil)   // children, transitions, status
 //
 // It holds what package load has made of a CUE package: compiled schemas (package schema), compiled behaviours
-// (package behaviour), and facts that depend on no object. A kind never changes once it is loaded, so any number of
+// (package behaviour), and facts that depend on no object. What needs only a part of a kind is a method of that part:
+// Versions convert objects, Lookups are what a behaviour reads apart from its children, Reads are the fields that it
+// reads. A kind never changes once it is loaded, so any number of
 // goroutines may use it.
 //
 // It knows no syntax of CUE and no place where kinds come from; and like all below it, no clocks, clients, caches or

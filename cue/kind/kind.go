@@ -24,7 +24,7 @@ type Kind struct {
 	// Version is the one that the API server stores and the controller works with.
 	*Version
 	// Versions are all versions, the stored one first.
-	Versions []*Version
+	Versions Versions
 	// Names are the kind's names in the API; ListKind is <Kind>List.
 	Names apiextensionsv1.CustomResourceDefinitionNames
 	// Scope is whether objects of the kind are namespaced.
@@ -53,7 +53,7 @@ type Kind struct {
 	// Sets are the children that are sets, by name.
 	Sets map[string]SetFacts
 	// Lookups are the objects that the behaviour reads apart from its children.
-	Lookups []LookupFacts
+	Lookups Lookups
 	// Uses are the children that the template of a child, or its when, reads, by the name of that child, and object.status
 	// if it reads that. It is known of kinds of folders, and not of those that Fescue ships, which read nothing sensitive.
 	Uses map[string][]string
@@ -96,6 +96,9 @@ type Kind struct {
 
 // New returns a kind of which nothing is known.
 func New() *Kind { return &Kind{Version: &Version{}, asked: new(counters)} }
+
+// Versions are all versions of a kind, the stored one first: how its objects are converted between them.
+type Versions []*Version
 
 // Version describes the objects of a kind in one version of its API.
 type Version struct {
@@ -213,7 +216,7 @@ func (k *Kind) Validate(object map[string]any) field.ErrorList {
 
 // Problems is Validate with the rules that the object breaks.
 func (k *Kind) Problems(object map[string]any) []Problem {
-	_, problems := k.versionOf(object).DefaultAndValidate(k.NewBudget(), object)
+	_, problems := k.Versions.of(object).DefaultAndValidate(k.NewBudget(), object)
 	return problems
 }
 
@@ -232,7 +235,7 @@ type Checked struct {
 // Check sets the defaults of an object and validates it; null is dropped where the API server
 // drops it. The object is not changed.
 func (k *Kind) Check(b *Budget, object map[string]any) *Checked {
-	v := k.versionOf(object)
+	v := k.Versions.of(object)
 	defaulted, problems := v.DefaultAndValidate(b, object)
 	if len(problems) > 0 {
 		defaulted = object
@@ -270,15 +273,15 @@ func (c *Checked) Stored() *Checked {
 	return c.kind.Check(c.budget, object)
 }
 
-// versionOf returns the version of an object's apiVersion. If there is none, the stored
+// of returns the version of an object's apiVersion. If there is none, the stored
 // version is returned, whose schema reports the apiVersion as wrong.
-func (k *Kind) versionOf(object map[string]any) *Version {
-	for _, v := range k.Versions {
+func (vs Versions) of(object map[string]any) *Version {
+	for _, v := range vs {
 		if object["apiVersion"] == v.GroupVersionKind.GroupVersion().String() {
 			return v
 		}
 	}
-	return k.Version
+	return vs.Stored()
 }
 
 // ValidateUpdate lists the errors of an object that is to replace old, and the immutable fields that differ. Objects
@@ -297,12 +300,12 @@ func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
 
 // Deprecated lists the fields of a valid object that are deprecated, each with what to use
 // instead, as in "spec.cron: deprecated: use spec.schedule", and the annotations that are ignored.
-func (k *Kind) Deprecated(object map[string]any) []string {
-	v, found := k.versionOf(object), ignoredAnnotations(object)
+func (vs Versions) Deprecated(b *Budget, object map[string]any) []string {
+	v, found := vs.of(object), ignoredAnnotations(object)
 	if !v.HasDeprecated || CheckLimits(object) != nil {
 		return found
 	}
-	return append(found, schema.Deprecated(k.NewBudget(), v.Compiled, object)...)
+	return append(found, schema.Deprecated(b, v.Compiled, object)...)
 }
 
 // ignoredAnnotations lists the annotations in which conversions kept what a version could not hold.
@@ -334,7 +337,7 @@ func errorList(problems []Problem) field.ErrorList {
 // Default returns a valid object in which every absent field that has a default is set to it.
 // The object is not changed; the result shares unchanged parts with it.
 func (k *Kind) Default(object map[string]any) map[string]any {
-	return k.versionOf(object).WithDefaults(k.NewBudget(), object)
+	return k.Versions.of(object).WithDefaults(k.NewBudget(), object)
 }
 
 // Sampler returns a generator of objects of the version: often a valid one, often one at the edge of
@@ -355,9 +358,9 @@ func (v *Version) Enforcement() []schema.Enforcement {
 }
 
 // RejectedBy returns who rejects an object for a problem that Problems found.
-func (k *Kind) RejectedBy(p Problem) schema.Enforcer {
+func (vs Versions) RejectedBy(p Problem) schema.Enforcer {
 	by := schema.Admission
-	for _, v := range k.Versions { // a rule is of one version
+	for _, v := range vs { // a rule is of one version
 		by = max(by, v.Enforcers.Rejecting(p))
 	}
 	return by
@@ -368,14 +371,10 @@ func (k *Kind) RejectedBy(p Problem) schema.Enforcer {
 // reads something absent, in observed or of the object's optional fields, waits or does not hold;
 // any other failure is an *EvaluationError.
 func (k *Kind) Decide(b *Budget, object, observed map[string]any) (*Decision, error) {
-	decision, err := k.decide(b, object, observed)
+	decision, err := k.DecisionOf(k.Run(b, object, observed), k.PhaseOf(object))
+	err = exceeded(b, err)
 	k.asked.decided(err)
 	return decision, err
-}
-
-func (k *Kind) decide(b *Budget, object, observed map[string]any) (*Decision, error) {
-	decision, err := k.DecisionOf(k.Run(b, object, observed), k.PhaseOf(object))
-	return decision, exceeded(b, err)
 }
 
 // DecisionOf reads what a behaviour wants of an object in a phase.
@@ -384,7 +383,7 @@ func (k *Kind) DecisionOf(v Piece, phase string) (*Decision, error) {
 	if err := r.read(v, phase); err != nil {
 		return nil, err
 	}
-	return &r.decision, k.checkProjection(r.decision.Status)
+	return &r.decision, r.checkStatus()
 }
 
 // Run returns the behaviour for an object and its children; nil leaves them out.

@@ -45,6 +45,9 @@ type LookupFacts struct {
 	Position  place.Position
 }
 
+// Lookups are the entries of reads of a kind.
+type Lookups []LookupFacts
+
 // Lookup is an object, or a selection of objects, that a behaviour reads for one object.
 type Lookup struct {
 	// Name is its name in observed.
@@ -83,21 +86,23 @@ func IsSecret(gvk apischema.GroupVersionKind) bool {
 	return gvk.Group == corev1.GroupName && gvk.Kind == "Secret"
 }
 
-// IsSensitive reports whether no message about the kind shows a value of objects of a type: of Secrets, and of a type of
+// AreSensitive reports whether no message about the kind shows a value of objects of a type: of Secrets, and of a type of
 // which one entry of reads is marked. The same object may be read by several entries, in several versions, and as a child.
-func (k *Kind) IsSensitive(gvk apischema.GroupVersionKind) bool {
-	return IsSecret(gvk) || slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Sensitive && l.Type.GroupKind() == gvk.GroupKind() })
+func (ls Lookups) AreSensitive(gvk apischema.GroupVersionKind) bool {
+	return IsSecret(gvk) || slices.ContainsFunc(ls, func(l LookupFacts) bool { return l.Sensitive && l.Type.GroupKind() == gvk.GroupKind() })
 }
 
 // DecoratesSensitive reports whether the object itself is of a sensitive type. That of any other kind than a decorator is
 // what its author writes.
-func (k *Kind) DecoratesSensitive() bool { return k.Target != nil && k.IsSensitive(k.GroupVersionKind) }
+func (k *Kind) DecoratesSensitive() bool {
+	return k.Target != nil && k.Lookups.AreSensitive(k.GroupVersionKind)
+}
 
 // SeesSensitive reports whether the behaviour may see values that no message shows: in what it reads, in its children,
 // or in the object that it decorates.
 func (k *Kind) SeesSensitive() bool {
-	return k.DecoratesSensitive() || slices.ContainsFunc(k.Owns, k.IsSensitive) ||
-		slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return k.IsSensitive(l.Type) })
+	return k.DecoratesSensitive() || slices.ContainsFunc(k.Owns, k.Lookups.AreSensitive) ||
+		slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return k.Lookups.AreSensitive(l.Type) })
 }
 
 // LookupsOf returns what the behaviour reads for a valid, defaulted object, apart from its
@@ -126,7 +131,7 @@ func (k *Kind) Readable(object map[string]any) map[string]any {
 	metadata = maps.Clone(metadata)
 	maps.DeleteFunc(metadata, func(name string, _ any) bool { return !slices.Contains(readableMetadata, name) })
 	rest["metadata"] = metadata
-	return without(rest, "metadata", "annotations", corev1.LastAppliedConfigAnnotation) // as in ReadMetadata
+	return without(rest, "metadata", "annotations", corev1.LastAppliedConfigAnnotation) // as in Reads.Metadata
 }
 
 // IsReadable reports whether reads may depend on a field at a path like object.status.
@@ -244,17 +249,12 @@ func (k *Kind) DependsOnSensitive(child string) bool {
 		if name == OwnStatus {
 			return k.ReadsSensitiveStatus()
 		}
-		return !slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Name == name && !k.IsSensitive(l.Type) })
+		return !slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Name == name && !k.Lookups.AreSensitive(l.Type) })
 	})
 }
 
 // ReadsSensitiveStatus reports whether the behaviour may read in its own status what it has computed from sensitive values.
 func (k *Kind) ReadsSensitiveStatus() bool { return k.SeesSensitive() && k.ReadsOwnStatus() }
-
-// NamesChildren reports whether names of children may follow from what the behaviour reads.
-func (k *Kind) NamesChildren() bool {
-	return slices.ContainsFunc(k.Behaviour.Children, func(c ChildFacts) bool { return c.Name == "" })
-}
 
 // IsList reports whether a name in observed stands for a list.
 func (k *Kind) IsList(name string) bool {
@@ -269,15 +269,15 @@ type LookupTarget struct {
 	ObjectName string
 }
 
-// LookupTargets returns what has to be watched for the reads of the kind. A type of which something is
+// Targets returns what has to be watched. A type of which something is
 // read by a name or a selector that follows from the object is watched as a whole.
-func (k *Kind) LookupTargets() []LookupTarget {
+func (ls Lookups) Targets() []LookupTarget {
 	whole := make(map[apischema.GroupVersionKind]bool)
-	for _, l := range k.Lookups {
+	for _, l := range ls {
 		whole[l.Type] = whole[l.Type] || l.ObjectName == ""
 	}
 	var targets []LookupTarget
-	for _, l := range k.Lookups {
+	for _, l := range ls {
 		target := LookupTarget{Type: l.Type}
 		if !whole[l.Type] {
 			target.ObjectName = l.ObjectName
@@ -289,15 +289,15 @@ func (k *Kind) LookupTargets() []LookupTarget {
 	return targets
 }
 
-// LooksUp reports whether the behaviour reads objects of a type that are not its children.
-func (k *Kind) LooksUp(gvk apischema.GroupVersionKind) bool {
-	return slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Type == gvk })
+// Has reports whether the behaviour reads objects of a type that are not its children.
+func (ls Lookups) Has(gvk apischema.GroupVersionKind) bool {
+	return slices.ContainsFunc(ls, func(l LookupFacts) bool { return l.Type == gvk })
 }
 
-// ReadsOfCluster returns the first type that the kind looks up and that is known to be cluster-scoped; it
+// OfCluster returns the first type that is looked up and is known to be cluster-scoped; it
 // is empty if there is none.
-func (k *Kind) ReadsOfCluster() string {
-	for _, l := range k.Lookups {
+func (ls Lookups) OfCluster() string {
+	for _, l := range ls {
 		if l.IsClusterScoped {
 			return l.Type.Kind
 		}
@@ -305,11 +305,10 @@ func (k *Kind) ReadsOfCluster() string {
 	return ""
 }
 
-// LookupPaths returns the paths of what the controller may read of the objects of a type that it
-// looks up, as ObservedPaths does for children.
-func (k *Kind) LookupPaths(gvk apischema.GroupVersionKind) (paths [][]string) {
-	observed := k.Reads.Observed
-	for _, l := range k.Lookups {
+// Paths returns the paths of what a controller may read of the objects of a type that it looks up, given what it
+// reads of observed, as ObservedPaths does for children.
+func (ls Lookups) Paths(gvk apischema.GroupVersionKind, observed *Read) (paths [][]string) {
+	for _, l := range ls {
 		if l.Type != gvk {
 			continue
 		}

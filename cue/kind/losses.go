@@ -18,10 +18,10 @@ const maxConvertedBytes = 3 << 20
 
 // Losses returns an error for each field of an object in the stored version that does not survive a
 // conversion to a version that is served, and back.
-func (k *Kind) Losses(b *Budget, object map[string]any) (lost field.ErrorList) {
-	for _, v := range k.Versions {
-		if v != k.Version && v.Served {
-			_, errs := k.FromStored(b, object, v)
+func (vs Versions) Losses(b *Budget, object map[string]any) (lost field.ErrorList) {
+	for _, v := range vs {
+		if v != vs.Stored() && v.Served {
+			_, errs := vs.FromStored(b, object, v)
 			lost = append(lost, errs...)
 		}
 	}
@@ -29,21 +29,21 @@ func (k *Kind) Losses(b *Budget, object map[string]any) (lost field.ErrorList) {
 }
 
 // FromStored converts an object from the stored version, and lists what does not survive the way back.
-func (k *Kind) FromStored(b *Budget, object map[string]any, to *Version) (map[string]any, field.ErrorList) {
-	object = k.WithDefaults(b, object)
-	converted, failures := k.ConvertOnce(b, object, k.Version, to)
+func (vs Versions) FromStored(b *Budget, object map[string]any, to *Version) (map[string]any, field.ErrorList) {
+	object = vs.Stored().WithDefaults(b, object)
+	converted, failures := vs.ConvertOnce(b, object, vs.Stored(), to)
 	if len(failures) > 0 {
 		return converted, errorsOf(failures, to)
 	}
-	back, failures := k.ConvertOnce(b, converted, to, k.Version)
+	back, failures := vs.ConvertOnce(b, converted, to, vs.Stored())
 	if len(failures) > 0 {
-		return converted, errorsOf(failures, k.Version)
+		return converted, errorsOf(failures, vs.Stored())
 	}
 	return converted, differences(
 		nil,
 		WithoutFixed(object),
 		WithoutFixed(back),
-		fmt.Sprintf("after a conversion from %s to %s and back", k.GroupVersionKind.Version, to.GroupVersionKind.Version),
+		fmt.Sprintf("after a conversion from %s to %s and back", vs.Stored().GroupVersionKind.Version, to.GroupVersionKind.Version),
 	)
 }
 

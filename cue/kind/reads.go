@@ -119,24 +119,6 @@ func union(a, b *Read) *Read {
 	return both
 }
 
-// ReadMetadata returns the labels and annotations of an object that the controller may read:
-// anyone who changes them changes what it does. kubectl's own annotation is left out.
-func (k *Kind) ReadMetadata(object map[string]any) map[string]any {
-	metadata, _ := object["metadata"].(map[string]any)
-	read := k.Reads.Object.Part("metadata")
-	written := make(map[string]any)
-	for _, name := range []string{"labels", "annotations"} {
-		texts, _ := metadata[name].(map[string]any)
-		texts, _ = read.Part(name).Of(texts).(map[string]any)
-		texts = maps.Clone(texts)
-		delete(texts, corev1.LastAppliedConfigAnnotation)
-		if len(texts) > 0 {
-			written[name] = texts
-		}
-	}
-	return written
-}
-
 // IsOwnStatus reports whether the controller writes a field of the status itself, conditions included.
 func (k *Kind) IsOwnStatus(name string) bool { return name == "conditions" || !k.IsEngineStatus(name) }
 
@@ -185,4 +167,22 @@ type Reads struct {
 	// Object and Observed are the reads of the object and of its children. Anything that is
 	// not plainly the name of a field counts as reading all.
 	Object, Observed *Read
+}
+
+// Metadata returns the labels and annotations of an object that the controller may read:
+// anyone who changes them changes what it does. kubectl's own annotation is left out.
+func (r *Reads) Metadata(object map[string]any) map[string]any {
+	metadata, _ := object["metadata"].(map[string]any)
+	read := r.Object.Part("metadata")
+	written := make(map[string]any)
+	for _, name := range []string{"labels", "annotations"} {
+		texts, _ := metadata[name].(map[string]any)
+		texts, _ = read.Part(name).Of(texts).(map[string]any)
+		texts = maps.Clone(texts)
+		delete(texts, corev1.LastAppliedConfigAnnotation)
+		if len(texts) > 0 {
+			written[name] = texts
+		}
+	}
+	return written
 }

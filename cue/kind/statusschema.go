@@ -12,9 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// checkProjection returns an error for a field of the status that a behaviour writes and the API
+// checkStatus returns an error for a field of the status that the behaviour writes and the API
 // server would drop, or that the engine writes.
-func (k *Kind) checkProjection(status map[string]any) error {
+func (r *decisionReader) checkStatus() error {
+	k, status := r.kind, r.decision.Status
 	if len(status) == 0 {
 		return nil
 	}
@@ -52,9 +53,9 @@ const LastScheduleTime = "lastScheduleTime"
 // contract.#Status.
 const ChildInventory = "childInventory"
 
-// RecordsChildren reports whether the status of the kind has room for ChildInventory.
-func (k *Kind) RecordsChildren() bool {
-	status := k.Schema.Properties["status"]
+// RecordsChildren reports whether the status has room for ChildInventory.
+func (v *Version) RecordsChildren() bool {
+	status := v.Schema.Properties["status"]
 	_, ok := status.Properties[ChildInventory]
 	return ok || status.XPreserveUnknownFields != nil
 }

@@ -75,7 +75,7 @@ func (w *world) compare(t *testing.T) *Comparison {
 	p := Decide(w.kind, w.owner, w.view(), now)
 	require.Nil(t, p.Stalled)
 	todo := Compare(p, w.view())
-	if !w.kind.IsCorrected(podKind) { // a cache keeps less than everything
+	if !w.kind.Corrected.Has(podKind) { // a cache keeps less than everything
 		seen := projected(t, w.kind, w.view())
 		same := Decide(w.kind, w.owner, seen, now)
 		require.Equal(t, []any{p.Children, p.Projection, p.Conditions, p.Prune, p.WakeAt}, []any{same.Children, same.Projection, same.Conditions, same.Prune, same.WakeAt})

@@ -30,9 +30,9 @@ type ChildFingerprint struct {
 
 // FingerprintOf sums up an object, its children, and what else its kind reads.
 func FingerprintOf(k *kind.Kind, object *unstructured.Unstructured, existing []children.Live, found *Found) Fingerprint {
-	read := any(k.ReadMetadata(object.Object))
+	read := any(k.Reads.Metadata(object.Object))
 	if k.Target != nil { // many types have no generation
-		read = k.ReadOfObject(object.Object)
+		read = k.Reads.Object.Of(object.Object)
 	}
 	f := Fingerprint{Object: sum(read), Found: found.sum(k), Children: make(map[types.UID]ChildFingerprint, len(existing))}
 	for _, child := range existing {

@@ -35,7 +35,7 @@ func (p *Plan) hide(v *View, decide func(*unstructured.Unstructured, *View) *Pla
 		p.Stalled.Message = p.describe(p.failure)
 		return
 	}
-	if !p.Kind.NamesChildren() {
+	if !p.Kind.Behaviour.NamesChildren() {
 		return
 	}
 	// They are labels, and stand in the messages about children. What comes back is only suspected, and must not stall.
@@ -174,7 +174,7 @@ func (v *View) hide(k *kind.Kind, object *unstructured.Unstructured, comesBack b
 	hidden.Budget = k.NewBudget() // the first decision may have taken all of the other
 	hidden.Children = slices.Clone(v.Children)
 	for i, child := range hidden.Children {
-		if k.IsSensitive(child.Object.GroupVersionKind()) || comesBack && k.DependsOnSensitive(child.Name) {
+		if k.Lookups.AreSensitive(child.Object.GroupVersionKind()) || comesBack && k.DependsOnSensitive(child.Name) {
 			hidden.Children[i].Object = &unstructured.Unstructured{Object: hideIn(child.Object.Object)}
 		}
 	}
@@ -182,7 +182,7 @@ func (v *View) hide(k *kind.Kind, object *unstructured.Unstructured, comesBack b
 		found := *v.Found
 		found.values = maps.Clone(found.values)
 		for name, value := range found.values {
-			if k.IsSensitive(found.types[name]) {
+			if k.Lookups.AreSensitive(found.types[name]) {
 				found.values[name] = hideValue(value)
 			}
 		}

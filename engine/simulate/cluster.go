@@ -128,7 +128,7 @@ func (c *Cluster) Take() []Record {
 func (c *Cluster) Apply(manifest *unstructured.Unstructured) error {
 	object := manifest.DeepCopy()
 	k := c.kindInAnyVersion(object)
-	if k != nil && !k.IsStored(object.Object) {
+	if k != nil && !k.Versions.IsStored(object.Object) {
 		converted, errs := k.AsStored(object.Object)
 		if len(errs) > 0 {
 			return errs.ToAggregate()

@@ -147,7 +147,7 @@ func (o renderOptions) renderObject(kinds *load.Kinds, object manifest.Object, o
 		return errors.New(unknownKind(object, gvk, kinds.WhyUnknown(gvk)).String())
 	}
 	u := &unstructured.Unstructured{Object: kind.WithName(object.Content)}
-	if k != nil && !k.IsStored(u.Object) {
+	if k != nil && !k.Versions.IsStored(u.Object) {
 		if u.Object, errs = k.AsStored(u.Object); len(errs) > 0 {
 			return fmt.Errorf("%s %s: %w", gvk.Kind, u.GetName(), errs.ToAggregate())
 		}

@@ -101,7 +101,7 @@ func (v *vetter) rejected(child *unstructured.Unstructured) string {
 // readBy returns the objects of types that a kind looks up.
 func readBy(k *kind.Kind, objects []*unstructured.Unstructured) (read []*unstructured.Unstructured) {
 	for _, object := range objects {
-		if k.LooksUp(object.GroupVersionKind()) && object.GroupVersionKind() != k.GroupVersionKind {
+		if k.Lookups.Has(object.GroupVersionKind()) && object.GroupVersionKind() != k.GroupVersionKind {
 			read = append(read, object)
 		}
 	}
@@ -135,6 +135,6 @@ func (v *vetter) isForBehaviour(gvk schema.GroupVersionKind, object manifest.Obj
 	labels := (&unstructured.Unstructured{Object: object.Content}).GetLabels()
 	isLabelled := slices.ContainsFunc(children.OwnLabels, func(name string) bool { return labels[name] != "" })
 	return slices.ContainsFunc(v.catalog.Added(), func(k *kind.Kind) bool {
-		return k.LooksUp(gvk) || isLabelled && slices.Contains(k.Owns, gvk)
+		return k.Lookups.Has(gvk) || isLabelled && slices.Contains(k.Owns, gvk)
 	})
 }

@@ -163,9 +163,9 @@ func conversionChange(crd *unstructured.Unstructured, k *kind.Kind, webhook crds
 	}
 	isOurs, isCalled := sameValue(address(current), address(wanted)), live["strategy"] == "Webhook"
 	switch {
-	case !k.Converts() && isOurs && isCalled:
+	case !k.Versions.Converts() && isOurs && isCalled:
 		return dropConversion, nil
-	case !k.Converts():
+	case !k.Versions.Converts():
 		return keepConversion, nil
 	case isCalled && isOurs && (wanted["caBundle"] == nil || sameValue(current["caBundle"], wanted["caBundle"])):
 		return keepConversion, nil

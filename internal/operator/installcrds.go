@@ -44,7 +44,7 @@ func (i *crdInstaller) install(ctx context.Context, k *kind.Kind) error {
 		return nil
 	}
 	var at crds.Webhook
-	if k.Converts() {
+	if k.Versions.Converts() {
 		if i.webhook == nil {
 			return engine.Absent(fmt.Sprintf("%s has conversions, which the API server asks a webhook for: start with --webhook-url or --webhook-service", k.Name()))
 		}

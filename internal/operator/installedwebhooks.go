@@ -37,7 +37,7 @@ func InstalledWebhooks(kinds []*kind.Kind, o install.Options) *install.Webhooks 
 	}
 	var converting []string
 	for _, k := range kinds {
-		if k.Converts() {
+		if k.Versions.Converts() {
 			converting = append(converting, k.Name())
 		}
 	}

@@ -222,7 +222,7 @@ func (p *operator) loadKinds(ctx context.Context) error {
 	debug.FreeOSMemory()
 	p.loaded.Store(true)
 	for _, k := range all {
-		if k.Converts() {
+		if k.Versions.Converts() {
 			p.engine.Recheck(k.Name()) // its conversions are served from now on
 		}
 	}
@@ -270,7 +270,9 @@ func (p *operator) serve(ctx context.Context) (stop func(), err error) {
 		Ready: slices.Concat(
 			[]healthz.HealthChecker{healthz.NamedCheck("kinds", func(*http.Request) error { return p.allLoaded() })},
 			p.webhooks.checks(),
-			[]healthz.HealthChecker{healthz.NamedCheck("caches", func(*http.Request) error { return p.engine.SyncedExcept((*kind.Kind).Converts) })}),
+			[]healthz.HealthChecker{healthz.NamedCheck("caches", func(*http.Request) error {
+				return p.engine.SyncedExcept(func(k *kind.Kind) bool { return k.Versions.Converts() })
+			})}),
 		Notes: p.engine.Waiting,
 		Live: []healthz.HealthChecker{
 			healthz.NamedCheck("workers", func(*http.Request) error { return p.engine.Alive() }),

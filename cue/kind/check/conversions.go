@@ -134,7 +134,7 @@ func (r *roundTrip) try() (*syntax.LoadError, []kind.Advice) {
 func (r *roundTrip) one(object map[string]any, invalid map[string]string) *syntax.LoadError {
 	from, to := r.from.GroupVersionKind.Version, r.to.GroupVersionKind.Version
 	b := r.kind.NewBudget()
-	converted, failures := r.kind.ConvertOnce(b, r.from.WithDefaults(b, object), r.from, r.to)
+	converted, failures := r.kind.Versions.ConvertOnce(b, r.from.WithDefaults(b, object), r.from, r.to)
 	if len(failures) > 0 {
 		return r.mistake(mistake.FailedConversion, failures[0].Err, object, "%s cannot be applied to an object that %s allows: %v", r.direction(), from, failures[0].Err)
 	}
@@ -155,7 +155,7 @@ func (r *roundTrip) one(object map[string]any, invalid map[string]string) *synta
 	if !r.version.Served || r.from == r.version && len(problems) > 0 {
 		return nil // it is never read in the version, or never stored
 	}
-	if _, lost := r.kind.FromStored(b, stored, r.version); len(lost) > 0 {
+	if _, lost := r.kind.Versions.FromStored(b, stored, r.version); len(lost) > 0 {
 		return r.mistake(mistake.LossyConversion, nil, object, "an object that %s allows loses a part: %v", from, lost[0])
 	}
 	return nil

@@ -22,7 +22,11 @@ type given struct{ *Checker }
 func (g given) Root(p infer.Part, e *ast.Ident) (infer.Value, bool) {
 	switch e.Name {
 	case behaviour.ObjectName:
-		return infer.Value{Type: g.Object, Path: behaviour.ObjectName, Owner: g.kind.ObjectTitle()}, true
+		owner := "#" + g.kind.GroupVersionKind.Kind
+		if g.kind.Target != nil {
+			owner = "a " + g.kind.GroupVersionKind.Kind
+		}
+		return infer.Value{Type: g.Object, Path: behaviour.ObjectName, Owner: owner}, true
 	case behaviour.ObservedName:
 		g.readsBeyond(p, e, behaviour.ObservedName)
 		return g.observed(), true
@@ -137,7 +141,7 @@ func (g given) exposed(p infer.Part, from infer.Value, name string) {
 	}
 	gvk := g.Children[read].gvk
 	switch isSecret := kind.IsSecret(gvk); {
-	case isSecret && name != "data" && name != "stringData", !isSecret && (!g.kind.IsSensitive(gvk) || name == "metadata" || name == "kind" || name == "apiVersion"):
+	case isSecret && name != "data" && name != "stringData", !isSecret && (!g.kind.Lookups.AreSensitive(gvk) || name == "metadata" || name == "kind" || name == "apiVersion"):
 		return
 	}
 	if g.naming {

@@ -161,7 +161,7 @@ func checkStatusSchema(k Draft, v *kind.Version, controller cue.Value) error {
 	return nil
 }
 
-// collectProjection prepares checkProjection.
+// collectProjection prepares the check of the status that a behaviour writes.
 func collectProjection(k *kind.Kind, behaviours []*ast.Field) {
 	k.StatusFields = make(map[string]place.Position)
 	for _, behaviour := range behaviours {

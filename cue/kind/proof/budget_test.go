@@ -61,7 +61,7 @@ func TestOneBudgetForAll(t *testing.T) {
 		"reads":    {pool, func(b *kind.Budget) error { _, err := pool.LookupsOf(b, object); return err }},
 		"places":   {pool, func(b *kind.Budget) error { _, err := pool.PlacesOf(b, object); return err }},
 		"conversion": {flock, func(b *kind.Budget) error {
-			_, lost, err := flock.Convert(b, stored, "conversions.example.com/v1beta1")
+			_, lost, err := flock.Versions.Convert(b, stored, "conversions.example.com/v1beta1")
 			return errors.Join(err, lost.ToAggregate())
 		}},
 		"injection": {watcher, func(b *kind.Budget) error { _, err := watcher.Injection(b, watching); return err }},

@@ -50,9 +50,9 @@ func ask(k load.Draft, object, observed map[string]any) *asked {
 	note(err)
 	a.Places, err = k.PlacesOf(k.NewBudget(), object)
 	note(err)
-	if k.Converts() {
+	if k.Versions.Converts() {
 		for _, v := range k.Versions {
-			converted, lost, err := k.Convert(k.NewBudget(), object, v.GroupVersionKind.GroupVersion().String())
+			converted, lost, err := k.Versions.Convert(k.NewBudget(), object, v.GroupVersionKind.GroupVersion().String())
 			note(err)
 			note(lost.ToAggregate())
 			a.Converted = append(a.Converted, converted)

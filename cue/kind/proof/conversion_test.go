@@ -57,7 +57,7 @@ func compareConversion(t testing.TB, k load.Draft, from *kind.Version, object ma
 		if c == nil {
 			continue
 		}
-		converted, failures := k.ConvertOnce(k.NewBudget(), object, from, to)
+		converted, failures := k.Versions.ConvertOnce(k.NewBudget(), object, from, to)
 		require.Empty(t, failures, text(object))
 		definition := k.Source.Value.LookupPath(cue.MakePath(cue.Def(c.Name)))
 		unified := definition.FillPath(cue.ParsePath(given), cuecontext.New().Encode(object))
@@ -115,17 +115,17 @@ func FuzzConversion(f *testing.F) {
 // requireSurvives requires that what is stored of an object is the same after a conversion to a version and
 // back, and metadata in all of them. What is not valid as stored may be lost.
 func requireSurvives(t testing.TB, k load.Draft, object map[string]any, to *kind.Version) {
-	stored, errs := k.ToStored(k.NewBudget(), object)
+	stored, errs := k.Versions.ToStored(k.NewBudget(), object)
 	require.Empty(t, errs, text(object))
 	if len(k.Problems(stored)) > 0 {
 		return
 	}
 	stored = k.WithDefaults(k.NewBudget(), stored)
-	converted, lost, err := k.Convert(k.NewBudget(), stored, to.GroupVersionKind.GroupVersion().String())
+	converted, lost, err := k.Versions.Convert(k.NewBudget(), stored, to.GroupVersionKind.GroupVersion().String())
 	require.NoError(t, err, text(object))
 	require.Empty(t, lost, text(object))
 	require.Equal(t, to.GroupVersionKind.GroupVersion().String(), converted["apiVersion"])
-	back, errs := k.ToStored(k.NewBudget(), converted)
+	back, errs := k.Versions.ToStored(k.NewBudget(), converted)
 	require.Empty(t, errs, text(converted))
 	require.NoError(t, kind.SameJSON("differs", stored, back))
 	require.Equal(t, object["metadata"], converted["metadata"])
@@ -137,9 +137,9 @@ func requireSurvives(t testing.TB, k load.Draft, object map[string]any, to *kind
 func TestConvertUnknownVersion(t *testing.T) {
 	t.Parallel()
 	k := convertingKind(t)
-	_, _, err := k.Convert(k.NewBudget(), map[string]any{"apiVersion": "conversions.example.com/v1", "kind": "Flock"}, "conversions.example.com/v9")
+	_, _, err := k.Versions.Convert(k.NewBudget(), map[string]any{"apiVersion": "conversions.example.com/v1", "kind": "Flock"}, "conversions.example.com/v9")
 	require.EqualError(t, err, "apiVersion: conversions.example.com/v9 is no version of Flock, which has conversions.example.com/v1, conversions.example.com/v1beta1, conversions.example.com/v2")
-	_, _, err = k.Convert(k.NewBudget(), map[string]any{"kind": "Flock"}, "conversions.example.com/v1")
+	_, _, err = k.Versions.Convert(k.NewBudget(), map[string]any{"kind": "Flock"}, "conversions.example.com/v1")
 	require.ErrorContains(t, err, "apiVersion: <nil> is no version")
 }
 
@@ -196,13 +196,13 @@ import (
 	object := func(version string, spec map[string]any) map[string]any {
 		return map[string]any{"apiVersion": "unserved.example.com/" + version, "kind": "A", "metadata": map[string]any{"name": "a"}, "spec": spec}
 	}
-	stored, errs := k.ToStored(k.NewBudget(), object("v0", map[string]any{"m": "7"}))
+	stored, errs := k.Versions.ToStored(k.NewBudget(), object("v0", map[string]any{"m": "7"}))
 	require.Empty(t, errs)
 	require.Equal(t, map[string]any{"n": int64(7)}, stored["spec"])
-	require.Empty(t, k.Losses(k.NewBudget(), object("v1", map[string]any{"n": int64(7), "since": "x"})))
-	_, _, err = k.Convert(k.NewBudget(), object("v1", map[string]any{"n": int64(7), "since": "x"}), "unserved.example.com/v0")
+	require.Empty(t, k.Versions.Losses(k.NewBudget(), object("v1", map[string]any{"n": int64(7), "since": "x"})))
+	_, _, err = k.Versions.Convert(k.NewBudget(), object("v1", map[string]any{"n": int64(7), "since": "x"}), "unserved.example.com/v0")
 	require.EqualError(t, err, "unserved.example.com/v0 is not served, and cannot hold spec.n, spec.since: remove what metadata.managedFields lists of unserved.example.com/v0")
-	empty, lost, err := k.Convert(k.NewBudget(), object("v1", map[string]any{}), "unserved.example.com/v0")
+	empty, lost, err := k.Versions.Convert(k.NewBudget(), object("v1", map[string]any{}), "unserved.example.com/v0")
 	require.NoError(t, err)
 	require.Empty(t, lost)
 	require.Equal(t, object("v0", map[string]any{}), empty)

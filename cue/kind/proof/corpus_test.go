@@ -59,14 +59,14 @@ func resultsOf(t *testing.T, inputs *txtar.Archive) []txtar.File {
 
 // conversionsOf converts an object to all other versions of its kind.
 func conversionsOf(t *testing.T, k load.Draft, name string, object map[string]any) (results []txtar.File) {
-	if !k.Converts() {
+	if !k.Versions.Converts() {
 		return nil
 	}
 	for _, v := range k.Versions {
 		if object["apiVersion"] == v.GroupVersionKind.GroupVersion().String() {
 			continue
 		}
-		converted, lost, err := k.Convert(k.NewBudget(), object, v.GroupVersionKind.GroupVersion().String())
+		converted, lost, err := k.Versions.Convert(k.NewBudget(), object, v.GroupVersionKind.GroupVersion().String())
 		text := corpus.YAML(t, converted)
 		for _, err := range lost {
 			text = append(text, "# "+err.Error()+"\n"...)
@@ -88,7 +88,7 @@ func resultOf(t *testing.T, k load.Draft, object, observed map[string]any) strin
 		}
 		return strings.Join(lines, "\n") + "\n"
 	}
-	defaulted, errs := k.ToStored(k.NewBudget(), k.Default(object))
+	defaulted, errs := k.Versions.ToStored(k.NewBudget(), k.Default(object))
 	require.Empty(t, errs)
 	decision, err := k.Decide(k.NewBudget(), defaulted, observed)
 	if err != nil {

@@ -38,17 +38,18 @@ import "fescue.dev/cue/contract"
 	object := func(spec map[string]any) map[string]any {
 		return map[string]any{"apiVersion": "deprecated.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "spec": spec}
 	}
-	require.Empty(t, k.Deprecated(object(map[string]any{"schedule": "x", "steps": []any{map[string]any{"run": "x"}}})))
+	require.Empty(t, k.Versions.Deprecated(k.NewBudget(), object(map[string]any{"schedule": "x", "steps": []any{map[string]any{"run": "x"}}})))
 	require.Equal(t, []string{
 		"spec.by.x.old: deprecated: it does nothing",
 		"spec.cron: deprecated: use spec.schedule",
 		"spec.either.b: deprecated: use a",
 		"spec.steps[1].script: deprecated: use run",
 		"spec.zone: deprecated: it is UTC",
-	}, k.Deprecated(object(map[string]any{
+	}, k.Versions.Deprecated(k.NewBudget(), object(map[string]any{
 		"cron": "x", "schedule": "x", "zone": "UTC", "either": map[string]any{"b": "x"},
 		"steps": []any{map[string]any{"run": "x"}, map[string]any{"script": "x"}}, "by": map[string]any{"x": map[string]any{"old": int64(1)}},
 	})))
 	require.Equal(t, "Deprecated: use spec.schedule", k.Schema.Properties["spec"].Properties["cron"].Description)
-	require.Empty(t, shippedKind(t, "At").Deprecated(object(nil)))
+	at := shippedKind(t, "At")
+	require.Empty(t, at.Versions.Deprecated(at.NewBudget(), object(nil)))
 }

@@ -98,7 +98,7 @@ func crdDisagrees(k load.Draft, crd *crdOracle, problems []kind.Problem, object 
 	if len(rejected) == 0 {
 		// What the API server dropped, unknown fields and nulls, is no longer wrong.
 		for _, p := range k.Problems(stored) {
-			if k.RejectedBy(p) >= schema.CRDSchema {
+			if k.Versions.RejectedBy(p) >= schema.CRDSchema {
 				return fmt.Errorf("the CRD should reject it too: %w (%s)", p.Error, p.Rule.Text)
 			}
 		}

@@ -99,7 +99,7 @@ func TestReadMetadata(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
 			k := &kind.Kind{Reads: facts.ReadsOf(instanceOf(t, text))}
-			read, err := json.Marshal(k.ReadMetadata(map[string]any{"metadata": map[string]any{
+			read, err := json.Marshal(k.Reads.Metadata(map[string]any{"metadata": map[string]any{
 				"name": "n", "labels": map[string]any{"a": "1", "b": "2"},
 				"annotations": map[string]any{"c": "3", corev1.LastAppliedConfigAnnotation: "{}"},
 			}}))
@@ -110,7 +110,7 @@ func TestReadMetadata(t *testing.T) {
 	kinds, err := load.Shipped()
 	require.NoError(t, err)
 	for _, k := range kinds {
-		require.Empty(t, k.ReadMetadata(map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}), k.Name())
+		require.Empty(t, k.Reads.Metadata(map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}), k.Name())
 	}
 }
 

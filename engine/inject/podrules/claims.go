@@ -12,36 +12,36 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// claimVolume checks the volumes that are claims of persistent ones.
-func (v *validator) claimVolume(volume *corev1.Volume, path *field.Path) {
-	if s := volume.PersistentVolumeClaim; s != nil {
-		v.required(s.ClaimName, path.Child("persistentVolumeClaim", "claimName"))
+// claim checks the volumes that are claims of persistent ones.
+func (v *volume) claim() {
+	if s := v.PersistentVolumeClaim; s != nil {
+		v.required(s.ClaimName, v.path.Child("persistentVolumeClaim", "claimName"))
 	}
-	s := volume.Ephemeral
+	s := v.Ephemeral
 	if s == nil {
 		return
 	}
-	if v.name != "" {
-		name := v.name + "-" + volume.Name
-		v.invalid(path.Child("name"), volume.Name, validation.IsDNS1123Subdomain(name)...)
+	if v.pod.Name != "" {
+		name := v.pod.Name + "-" + v.Name
+		v.invalid(v.path.Child("name"), v.Name, validation.IsDNS1123Subdomain(name)...)
 	}
-	path = path.Child("ephemeral", "volumeClaimTemplate")
+	path := v.path.Child("ephemeral", "volumeClaimTemplate")
 	if s.VolumeClaimTemplate == nil {
 		v.add(field.Required(path, ""))
 		return
 	}
 	metadata := s.VolumeClaimTemplate.ObjectMeta
-	v.errs = append(v.errs, apivalidation.ValidateAnnotations(metadata.Annotations, path.Child("metadata", "annotations"))...)
-	v.errs = append(v.errs, metav1validation.ValidateLabels(metadata.Labels, path.Child("metadata", "labels"))...)
+	v.add(apivalidation.ValidateAnnotations(metadata.Annotations, path.Child("metadata", "annotations"))...)
+	v.add(metav1validation.ValidateLabels(metadata.Labels, path.Child("metadata", "labels"))...)
 	metadata.Annotations, metadata.Labels = nil, nil
 	if !reflect.DeepEqual(metadata, metav1.ObjectMeta{}) {
 		v.add(field.Forbidden(path.Child("metadata"), "only labels and annotations can be set"))
 	}
-	v.claim(&s.VolumeClaimTemplate.Spec, path.Child("spec"))
+	v.claimSpec(&s.VolumeClaimTemplate.Spec, path.Child("spec"))
 }
 
-// claim follows ValidatePersistentVolumeClaimSpec.
-func (v *validator) claim(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) {
+// claimSpec follows ValidatePersistentVolumeClaimSpec.
+func (v *volume) claimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) {
 	if len(spec.AccessModes) == 0 {
 		v.add(field.Required(path.Child("accessModes"), "at least 1 access mode is required"))
 	}
@@ -53,7 +53,7 @@ func (v *validator) claim(spec *corev1.PersistentVolumeClaimSpec, path *field.Pa
 		v.add(field.Forbidden(path.Child("accessModes"), "may not use ReadWriteOncePod with other access modes"))
 	}
 	if spec.Selector != nil {
-		v.errs = append(v.errs, metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
+		v.add(metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
 	}
 	storage := path.Child("resources", "requests").Key(string(corev1.ResourceStorage))
 	if quantity, found := spec.Resources.Requests[corev1.ResourceStorage]; !found {
@@ -70,14 +70,14 @@ func (v *validator) claim(spec *corev1.PersistentVolumeClaimSpec, path *field.Pa
 }
 
 // className follows ValidateClassName.
-func (v *validator) className(path *field.Path, name *string) {
+func (v *volume) className(path *field.Path, name *string) {
 	if name != nil && *name != "" {
 		v.invalid(path, *name, apivalidation.NameIsDNSSubdomain(*name, false)...)
 	}
 }
 
 // dataSources follows validateDataSource and validateDataSourceRef.
-func (v *validator) dataSources(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) {
+func (v *volume) dataSources(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) {
 	source, ref := spec.DataSource, spec.DataSourceRef
 	if source != nil {
 		v.dataSource(source.APIGroup, source.Kind, source.Name, path.Child("dataSource"))
@@ -99,7 +99,7 @@ func (v *validator) dataSources(spec *corev1.PersistentVolumeClaimSpec, path *fi
 	}
 }
 
-func (v *validator) dataSource(group *string, kind, name string, path *field.Path) {
+func (v *volume) dataSource(group *string, kind, name string, path *field.Path) {
 	v.required(name, path.Child("name"))
 	v.required(kind, path.Child("kind"))
 	switch {

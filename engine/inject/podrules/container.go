@@ -2,8 +2,6 @@ package podrules
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,45 +9,59 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// container follows validateContainerCommon, and validateContainers or validateInitContainers.
-func (v *validator) container(c *corev1.Container, path *field.Path, scope *containerScope) {
-	v.invalid(path.Child("name"), c.Name, validation.IsDNS1123Label(c.Name)...)
-	switch {
-	case scope.partial:
-	case v.required(c.Image, path.Child("image")) && strings.TrimSpace(c.Image) != c.Image:
-		v.invalid(path.Child("image"), c.Image, "must not have leading or trailing whitespace")
-	}
-	oneOf(v, path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, "", corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
-	v.pullPolicy(path.Child("imagePullPolicy"), c.ImagePullPolicy)
-	v.ports(c.Ports, path.Child("ports"))
-	v.env(c, path)
-	v.mounts(c, path, scope)
-	v.devices(c, path.Child("volumeDevices"))
-	v.resources(&c.Resources, path.Child("resources"), scope)
-	v.resizePolicy(c, path.Child("resizePolicy"), scope)
-	v.securityContext(c.SecurityContext, path.Child("securityContext"))
-	v.restartPolicy(c, path, scope)
-	v.handlers(c, path, scope)
+// container is a container of a Pod, or an addition to one that is not known.
+type container struct {
+	*corev1.Container
+	*collector
+	pod  *pod
+	path *field.Path
+	init bool
 }
 
-func (v *validator) pullPolicy(path *field.Path, policy corev1.PullPolicy) {
-	oneOf(v, path, policy, "", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+// isPartial reports whether the container is an addition to one that is not known.
+func (c *container) isPartial() bool { return !c.pod.whole && c.Image == "" }
+
+// completes reports whether the container ends before others start, so that it has no probes and hooks.
+func (c *container) completes() bool {
+	sidecar := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	return c.init && !sidecar && !c.isPartial()
+}
+
+// validate follows validateContainerCommon, and validateContainers or validateInitContainers.
+func (c *container) validate() {
+	c.invalid(c.path.Child("name"), c.Name, validation.IsDNS1123Label(c.Name)...)
+	switch {
+	case c.isPartial():
+	case c.required(c.Image, c.path.Child("image")) && strings.TrimSpace(c.Image) != c.Image:
+		c.invalid(c.path.Child("image"), c.Image, "must not have leading or trailing whitespace")
+	}
+	oneOf(c, c.path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, "", corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
+	c.pullPolicy(c.path.Child("imagePullPolicy"), c.ImagePullPolicy)
+	c.ports()
+	c.env()
+	c.mounts()
+	c.devices()
+	c.resources()
+	c.resizePolicy()
+	c.securityContext()
+	c.restartPolicy()
+	c.handlers()
 }
 
 // ports follows validateContainerPorts.
-func (v *validator) ports(ports []corev1.ContainerPort, path *field.Path) {
+func (c *container) ports() {
 	names := make(map[string]bool)
-	for i, port := range ports {
-		path := path.Index(i)
+	for i, port := range c.Ports {
+		path := c.path.Child("ports").Index(i)
 		if port.Name != "" {
-			v.invalid(path.Child("name"), port.Name, validation.IsValidPortName(port.Name)...)
-			v.unique(names, port.Name, path.Child("name"))
+			c.invalid(path.Child("name"), port.Name, validation.IsValidPortName(port.Name)...)
+			c.unique(names, port.Name, path.Child("name"))
 		}
-		v.invalid(path.Child("containerPort"), port.ContainerPort, validation.IsValidPortNum(int(port.ContainerPort))...)
+		c.invalid(path.Child("containerPort"), port.ContainerPort, validation.IsValidPortNum(int(port.ContainerPort))...)
 		if port.HostPort != 0 {
-			v.invalid(path.Child("hostPort"), port.HostPort, validation.IsValidPortNum(int(port.HostPort))...)
+			c.invalid(path.Child("hostPort"), port.HostPort, validation.IsValidPortNum(int(port.HostPort))...)
 		}
-		oneOf(v, path.Child("protocol"), port.Protocol, "", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
+		oneOf(c, path.Child("protocol"), port.Protocol, "", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
 	}
 }
 
@@ -61,36 +73,36 @@ type hostPort struct {
 }
 
 // hostPorts follows AccumulateUniqueHostPorts, after defaultHostNetworkPorts.
-func (v *validator) hostPorts(c *corev1.Container, path *field.Path, used map[hostPort]bool) {
+func (c *container) hostPorts(used map[hostPort]bool) {
 	for i, port := range c.Ports {
 		h := hostPort{port.Protocol, port.HostIP, port.HostPort}
 		if h.protocol == "" {
 			h.protocol = corev1.ProtocolTCP
 		}
-		if h.port == 0 && v.spec.HostNetwork {
+		if h.port == 0 && c.pod.Spec.HostNetwork {
 			h.port = port.ContainerPort
 		}
 		if h.port == 0 {
 			continue
 		}
 		if used[h] {
-			v.add(field.Duplicate(path.Index(i).Child("hostPort"), fmt.Sprintf("%s/%s/%d", h.protocol, h.ip, h.port)))
+			c.add(field.Duplicate(c.path.Child("ports").Index(i).Child("hostPort"), fmt.Sprintf("%s/%s/%d", h.protocol, h.ip, h.port)))
 		}
 		used[h] = true
 	}
 }
 
 // hostNetworkPorts follows validatePodHostNetworkDeps.
-func (v *validator) hostNetworkPorts(c *corev1.Container, path *field.Path) {
+func (c *container) hostNetworkPorts() {
 	for i, port := range c.Ports {
-		if v.spec.HostNetwork && port.HostPort != 0 && port.HostPort != port.ContainerPort {
-			v.invalid(path.Index(i).Child("hostPort"), port.HostPort, "must match `containerPort` when `hostNetwork` is true")
+		if c.pod.Spec.HostNetwork && port.HostPort != 0 && port.HostPort != port.ContainerPort {
+			c.invalid(c.path.Child("ports").Index(i).Child("hostPort"), port.HostPort, "must match `containerPort` when `hostNetwork` is true")
 		}
 	}
 }
 
 // mounts follows ValidateVolumeMounts.
-func (v *validator) mounts(c *corev1.Container, path *field.Path, scope *containerScope) {
+func (c *container) mounts() {
 	devices, devicePaths := make(map[string]bool), make(map[string]bool)
 	for _, device := range c.VolumeDevices {
 		devices[device.Name], devicePaths[device.DevicePath] = true, true
@@ -98,128 +110,116 @@ func (v *validator) mounts(c *corev1.Container, path *field.Path, scope *contain
 	privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 	mountPaths := make(map[string]bool)
 	for i, mount := range c.VolumeMounts {
-		path := path.Child("volumeMounts").Index(i)
-		if v.required(mount.Name, path.Child("name")) && v.whole && v.volume(mount.Name) == nil {
-			v.add(field.NotFound(path.Child("name"), mount.Name))
+		path := c.path.Child("volumeMounts").Index(i)
+		if c.required(mount.Name, path.Child("name")) && c.pod.whole && c.pod.volume(mount.Name) == nil {
+			c.add(field.NotFound(path.Child("name"), mount.Name))
 		}
-		v.required(mount.MountPath, path.Child("mountPath"))
-		v.unique(mountPaths, mount.MountPath, path.Child("mountPath"))
+		c.required(mount.MountPath, path.Child("mountPath"))
+		c.unique(mountPaths, mount.MountPath, path.Child("mountPath"))
 		if devices[mount.Name] {
-			v.invalid(path.Child("name"), mount.Name, "must not already exist in volumeDevices")
+			c.invalid(path.Child("name"), mount.Name, "must not already exist in volumeDevices")
 		}
 		if devicePaths[mount.MountPath] {
-			v.invalid(path.Child("mountPath"), mount.MountPath, "must not already exist as a path in volumeDevices")
+			c.invalid(path.Child("mountPath"), mount.MountPath, "must not already exist as a path in volumeDevices")
 		}
-		v.descending(path.Child("subPath"), mount.SubPath)
-		v.descending(path.Child("subPathExpr"), mount.SubPathExpr)
+		c.descending(path.Child("subPath"), mount.SubPath)
+		c.descending(path.Child("subPathExpr"), mount.SubPathExpr)
 		if mount.SubPath != "" && mount.SubPathExpr != "" {
-			v.invalid(path.Child("subPathExpr"), mount.SubPathExpr, "subPathExpr and subPath are mutually exclusive")
+			c.invalid(path.Child("subPathExpr"), mount.SubPathExpr, "subPathExpr and subPath are mutually exclusive")
 		}
 		propagation := corev1.MountPropagationNone
 		if mount.MountPropagation != nil {
 			propagation = *mount.MountPropagation
 		}
-		oneOf(v, path.Child("mountPropagation"), propagation, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
-		if propagation == corev1.MountPropagationBidirectional && !privileged && !scope.partial {
-			v.add(field.Forbidden(path.Child("mountPropagation"), "Bidirectional mount propagation is available only to privileged containers"))
+		oneOf(c, path.Child("mountPropagation"), propagation, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
+		if propagation == corev1.MountPropagationBidirectional && !privileged && !c.isPartial() {
+			c.add(field.Forbidden(path.Child("mountPropagation"), "Bidirectional mount propagation is available only to privileged containers"))
 		}
-		v.recursiveReadOnly(&mount, propagation, path.Child("recursiveReadOnly"))
+		c.recursiveReadOnly(&mount, propagation, path.Child("recursiveReadOnly"))
 	}
 }
 
 // recursiveReadOnly follows validateMountRecursiveReadOnly.
-func (v *validator) recursiveReadOnly(mount *corev1.VolumeMount, propagation corev1.MountPropagationMode, path *field.Path) {
+func (c *container) recursiveReadOnly(mount *corev1.VolumeMount, propagation corev1.MountPropagationMode, path *field.Path) {
 	if mount.RecursiveReadOnly == nil {
 		return
 	}
 	mode := *mount.RecursiveReadOnly
-	oneOf(v, path, mode, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible, corev1.RecursiveReadOnlyEnabled)
+	oneOf(c, path, mode, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible, corev1.RecursiveReadOnlyEnabled)
 	if mode == corev1.RecursiveReadOnlyDisabled {
 		return
 	}
 	if !mount.ReadOnly {
-		v.add(field.Forbidden(path, "may only be specified when readOnly is true"))
+		c.add(field.Forbidden(path, "may only be specified when readOnly is true"))
 	}
 	if propagation != corev1.MountPropagationNone {
-		v.add(field.Forbidden(path, "may only be specified when mountPropagation is None or not specified"))
+		c.add(field.Forbidden(path, "may only be specified when mountPropagation is None or not specified"))
 	}
 }
 
 // devices follows ValidateVolumeDevices; mounts checks what devices and mounts have in common.
-func (v *validator) devices(c *corev1.Container, path *field.Path) {
+func (c *container) devices() {
 	names, paths := make(map[string]bool), make(map[string]bool)
 	for i, device := range c.VolumeDevices {
-		path := path.Index(i)
-		if v.required(device.Name, path.Child("name")) {
-			v.unique(names, device.Name, path.Child("name"))
-			switch volume := v.volume(device.Name); {
-			case volume == nil && v.whole:
-				v.add(field.NotFound(path.Child("name"), device.Name))
+		path := c.path.Child("volumeDevices").Index(i)
+		if c.required(device.Name, path.Child("name")) {
+			c.unique(names, device.Name, path.Child("name"))
+			switch volume := c.pod.volume(device.Name); {
+			case volume == nil && c.pod.whole:
+				c.add(field.NotFound(path.Child("name"), device.Name))
 			case volume != nil && volume.PersistentVolumeClaim == nil && volume.Ephemeral == nil:
-				v.invalid(path.Child("name"), device.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
+				c.invalid(path.Child("name"), device.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
 			}
 		}
-		if v.required(device.DevicePath, path.Child("devicePath")) {
-			v.unique(paths, device.DevicePath, path.Child("devicePath"))
-			v.noBacksteps(path.Child("devicePath"), device.DevicePath)
+		if c.required(device.DevicePath, path.Child("devicePath")) {
+			c.unique(paths, device.DevicePath, path.Child("devicePath"))
+			c.noBacksteps(path.Child("devicePath"), device.DevicePath)
 		}
 	}
-}
-
-// volume returns the volume with that name, or nil.
-func (v *validator) volume(name string) *corev1.Volume {
-	i := slices.IndexFunc(v.spec.Volumes, func(volume corev1.Volume) bool { return volume.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &v.spec.Volumes[i]
 }
 
 // resizePolicy follows validateResizePolicy and the end of validateInitContainers.
-func (v *validator) resizePolicy(c *corev1.Container, path *field.Path, scope *containerScope) {
+func (c *container) resizePolicy() {
 	names := make(map[string]bool)
 	for i, policy := range c.ResizePolicy {
-		path := path.Index(i)
-		v.unique(names, string(policy.ResourceName), path.Child("resourceName"))
-		oneOf(v, path.Child("resourceName"), policy.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
-		oneOf(v, path.Child("restartPolicy"), policy.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)
+		path := c.path.Child("resizePolicy").Index(i)
+		c.unique(names, string(policy.ResourceName), path.Child("resourceName"))
+		oneOf(c, path.Child("resourceName"), policy.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
+		oneOf(c, path.Child("restartPolicy"), policy.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)
 		if policy.RestartPolicy == corev1.NotRequired {
 			continue
 		}
-		if v.spec.RestartPolicy == corev1.RestartPolicyNever {
-			v.invalid(path.Child("restartPolicy"), policy.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
+		if c.pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+			c.invalid(path.Child("restartPolicy"), policy.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 		}
-		if scope.init && !scope.runs && !scope.partial {
-			v.invalid(path.Child("restartPolicy"), policy.RestartPolicy, "must not be set to 'RestartContainer' for non-sidecar initContainers")
+		if c.completes() {
+			c.invalid(path.Child("restartPolicy"), policy.RestartPolicy, "must not be set to 'RestartContainer' for non-sidecar initContainers")
 		}
 	}
 }
 
 // restartPolicy follows validateContainerRestartPolicy.
-func (v *validator) restartPolicy(c *corev1.Container, path *field.Path, scope *containerScope) {
+func (c *container) restartPolicy() {
 	if c.RestartPolicy != nil {
-		oneOf(v, path.Child("restartPolicy"), *c.RestartPolicy, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
+		oneOf(c, c.path.Child("restartPolicy"), *c.RestartPolicy, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
 	}
-	rules := path.Child("restartPolicyRules")
-	if len(c.RestartPolicyRules) > 0 && c.RestartPolicy == nil && !scope.partial {
-		v.add(field.Required(path.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"))
+	rules := c.path.Child("restartPolicyRules")
+	if len(c.RestartPolicyRules) > 0 && c.RestartPolicy == nil && !c.isPartial() {
+		c.add(field.Required(c.path.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"))
 	}
 	if n := len(c.RestartPolicyRules); n > 20 {
-		v.add(field.TooMany(rules, n, 20))
+		c.add(field.TooMany(rules, n, 20))
 	}
 	for i, rule := range c.RestartPolicyRules {
 		path := rules.Index(i)
-		oneOf(v, path.Child("action"), rule.Action, corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
+		oneOf(c, path.Child("action"), rule.Action, corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
 		if rule.ExitCodes == nil {
-			v.add(field.Required(path.Child("exitCodes"), "must be specified"))
+			c.add(field.Required(path.Child("exitCodes"), "must be specified"))
 			continue
 		}
-		oneOf(v, path.Child("exitCodes", "operator"), rule.ExitCodes.Operator, corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
+		oneOf(c, path.Child("exitCodes", "operator"), rule.ExitCodes.Operator, corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
 		if n := len(rule.ExitCodes.Values); n > 255 {
-			v.add(field.TooMany(path.Child("exitCodes", "values"), n, 255))
+			c.add(field.TooMany(path.Child("exitCodes", "values"), n, 255))
 		}
 	}
 }
-
-// sortedKeys makes the order of the errors stable.
-func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

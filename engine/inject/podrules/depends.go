@@ -2,6 +2,7 @@ package podrules
 
 import (
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -20,16 +21,13 @@ func DependsOnPod(part *corev1.Pod) bool {
 			return true // by the name of the Pod
 		}
 	}
-	v := &validator{spec: &part.Spec}
-	for c := range v.containers(nil) {
-		if v.isPartial(c) || dependsOnPod(c) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(newPod(part, nil, false).allContainers(), (*container).dependsOnPod)
 }
 
-func dependsOnPod(c *corev1.Container) bool {
+func (c *container) dependsOnPod() bool {
+	if c.isPartial() {
+		return true
+	}
 	if len(c.VolumeDevices) > 0 {
 		return true // by hostUsers
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // handlers checks the probes and hooks of a container.
-func (v *validator) handlers(c *corev1.Container, path *field.Path, scope *containerScope) {
+func (c *container) handlers() {
 	probes := []struct {
 		name  string
 		probe *corev1.Probe
@@ -19,25 +19,25 @@ func (v *validator) handlers(c *corev1.Container, path *field.Path, scope *conta
 		if p.probe == nil {
 			continue
 		}
-		v.runs(path.Child(p.name), scope)
-		v.probe(p.probe, path.Child(p.name), p.name == "readinessProbe")
+		c.mustRun(c.path.Child(p.name))
+		c.probe(p.probe, c.path.Child(p.name), p.name == "readinessProbe")
 	}
 	if c.Lifecycle != nil {
-		v.runs(path.Child("lifecycle"), scope)
-		v.lifecycle(c.Lifecycle, path.Child("lifecycle"))
+		c.mustRun(c.path.Child("lifecycle"))
+		c.lifecycle(c.Lifecycle, c.path.Child("lifecycle"))
 	}
 }
 
-// runs rejects what containers cannot have that complete before the others start.
-func (v *validator) runs(path *field.Path, scope *containerScope) {
-	if !scope.runs && !scope.partial {
-		v.add(field.Forbidden(path, "may not be set for init containers without restartPolicy=Always"))
+// mustRun rejects what containers cannot have that complete before the others start.
+func (c *container) mustRun(path *field.Path) {
+	if c.completes() {
+		c.add(field.Forbidden(path, "may not be set for init containers without restartPolicy=Always"))
 	}
 }
 
 // probe follows validateProbe and the functions that call it, after SetDefaults_Probe.
-func (v *validator) probe(p *corev1.Probe, path *field.Path, readiness bool) {
-	v.handler(&handler{exec: p.Exec, httpGet: p.HTTPGet, tcpSocket: p.TCPSocket, grpc: p.GRPC}, path)
+func (c *container) probe(p *corev1.Probe, path *field.Path, readiness bool) {
+	c.handler(&handler{exec: p.Exec, httpGet: p.HTTPGet, tcpSocket: p.TCPSocket, grpc: p.GRPC}, path)
 	for _, number := range []struct {
 		name  string
 		value int32
@@ -46,46 +46,46 @@ func (v *validator) probe(p *corev1.Probe, path *field.Path, readiness bool) {
 		{"successThreshold", p.SuccessThreshold}, {"failureThreshold", p.FailureThreshold},
 	} {
 		if number.value < 0 {
-			v.invalid(path.Child(number.name), number.value, "must be greater than or equal to 0")
+			c.invalid(path.Child(number.name), number.value, "must be greater than or equal to 0")
 		}
 	}
 	if !readiness && p.SuccessThreshold > 1 {
-		v.invalid(path.Child("successThreshold"), p.SuccessThreshold, "must be 1")
+		c.invalid(path.Child("successThreshold"), p.SuccessThreshold, "must be 1")
 	}
 	switch period := p.TerminationGracePeriodSeconds; {
 	case period == nil:
 	case readiness:
-		v.invalid(path.Child("terminationGracePeriodSeconds"), *period, "must not be set for readinessProbes")
+		c.invalid(path.Child("terminationGracePeriodSeconds"), *period, "must not be set for readinessProbes")
 	case *period <= 0:
-		v.invalid(path.Child("terminationGracePeriodSeconds"), *period, "must be greater than 0")
+		c.invalid(path.Child("terminationGracePeriodSeconds"), *period, "must be greater than 0")
 	}
 }
 
 // lifecycle follows validateLifecycle.
-func (v *validator) lifecycle(l *corev1.Lifecycle, path *field.Path) {
+func (c *container) lifecycle(l *corev1.Lifecycle, path *field.Path) {
 	if h := l.PostStart; h != nil {
-		v.handler(&handler{exec: h.Exec, httpGet: h.HTTPGet, tcpSocket: h.TCPSocket, sleep: h.Sleep}, path.Child("postStart"))
+		c.handler(&handler{exec: h.Exec, httpGet: h.HTTPGet, tcpSocket: h.TCPSocket, sleep: h.Sleep}, path.Child("postStart"))
 	}
 	if h := l.PreStop; h != nil {
-		v.handler(&handler{exec: h.Exec, httpGet: h.HTTPGet, tcpSocket: h.TCPSocket, sleep: h.Sleep}, path.Child("preStop"))
+		c.handler(&handler{exec: h.Exec, httpGet: h.HTTPGet, tcpSocket: h.TCPSocket, sleep: h.Sleep}, path.Child("preStop"))
 	}
 	if l.StopSignal != nil {
-		v.stopSignal(*l.StopSignal, path.Child("stopSignal"))
+		c.stopSignal(*l.StopSignal, path.Child("stopSignal"))
 	}
 }
 
 // stopSignal follows validateStopSignal. Where the feature gate is off, the API server drops the
 // signal, so one that it does not know is rejected only here.
-func (v *validator) stopSignal(signal corev1.Signal, path *field.Path) {
-	switch v.os() {
+func (c *container) stopSignal(signal corev1.Signal, path *field.Path) {
+	switch c.pod.os() {
 	case "":
-		if v.whole {
-			v.add(field.Forbidden(path, "may not be set for containers with empty `spec.os.name`"))
+		if c.pod.whole {
+			c.add(field.Forbidden(path, "may not be set for containers with empty `spec.os.name`"))
 		}
 	case corev1.Windows:
-		oneOf(v, path, signal, corev1.SIGKILL, corev1.SIGTERM)
+		oneOf(c, path, signal, corev1.SIGKILL, corev1.SIGTERM)
 	}
-	oneOf(v, path, signal, stopSignals...)
+	oneOf(c, path, signal, stopSignals...)
 }
 
 var stopSignals = []corev1.Signal{
@@ -112,60 +112,60 @@ type handler struct {
 }
 
 // handler follows validateHandler.
-func (v *validator) handler(h *handler, path *field.Path) {
+func (c *container) handler(h *handler, path *field.Path) {
 	n := 0
 	given := func(name string) *field.Path {
 		if n++; n > 1 {
-			v.add(field.Forbidden(path.Child(name), "may not specify more than 1 handler type"))
+			c.add(field.Forbidden(path.Child(name), "may not specify more than 1 handler type"))
 		}
 		return path.Child(name)
 	}
 	if h.exec != nil {
 		if path := given("exec"); len(h.exec.Command) == 0 {
-			v.add(field.Required(path.Child("command"), ""))
+			c.add(field.Required(path.Child("command"), ""))
 		}
 	}
 	if h.httpGet != nil {
 		path := given("httpGet")
-		v.port(h.httpGet.Port, path.Child("port"))
-		oneOf(v, path.Child("scheme"), h.httpGet.Scheme, "", corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
+		c.port(h.httpGet.Port, path.Child("port"))
+		oneOf(c, path.Child("scheme"), h.httpGet.Scheme, "", corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
 		for i, header := range h.httpGet.HTTPHeaders {
-			v.invalid(path.Child("httpHeaders").Index(i).Child("name"), header.Name, validation.IsHTTPHeaderName(header.Name)...)
+			c.invalid(path.Child("httpHeaders").Index(i).Child("name"), header.Name, validation.IsHTTPHeaderName(header.Name)...)
 		}
 	}
 	if h.tcpSocket != nil {
-		v.port(h.tcpSocket.Port, given("tcpSocket").Child("port"))
+		c.port(h.tcpSocket.Port, given("tcpSocket").Child("port"))
 	}
 	if h.grpc != nil {
-		v.port(intstr.FromInt32(h.grpc.Port), given("grpc").Child("port"))
+		c.port(intstr.FromInt32(h.grpc.Port), given("grpc").Child("port"))
 	}
 	if h.sleep != nil {
-		v.sleep(h.sleep, given("sleep"))
+		c.sleep(h.sleep, given("sleep"))
 	}
 	if n == 0 {
-		v.add(field.Required(path, "must specify a handler type"))
+		c.add(field.Required(path, "must specify a handler type"))
 	}
 }
 
 // port follows ValidatePortNumOrName.
-func (v *validator) port(port intstr.IntOrString, path *field.Path) {
+func (c *container) port(port intstr.IntOrString, path *field.Path) {
 	if port.Type == intstr.Int {
-		v.invalid(path, port.IntVal, validation.IsValidPortNum(int(port.IntVal))...)
+		c.invalid(path, port.IntVal, validation.IsValidPortNum(int(port.IntVal))...)
 	} else {
-		v.invalid(path, port.StrVal, validation.IsValidPortName(port.StrVal)...)
+		c.invalid(path, port.StrVal, validation.IsValidPortName(port.StrVal)...)
 	}
 }
 
 // sleep follows validateSleepAction.
-func (v *validator) sleep(s *corev1.SleepAction, path *field.Path) {
+func (c *container) sleep(s *corev1.SleepAction, path *field.Path) {
 	limit := int64(corev1.DefaultTerminationGracePeriodSeconds)
-	if period := v.spec.TerminationGracePeriodSeconds; period != nil {
+	if period := c.pod.Spec.TerminationGracePeriodSeconds; period != nil {
 		limit = max(*period, 1) // what is negative becomes 1
 	}
 	switch {
 	case s.Seconds < 0:
-		v.invalid(path.Child("seconds"), s.Seconds, "must be greater than or equal to 0")
-	case v.whole && s.Seconds > limit:
-		v.invalid(path.Child("seconds"), s.Seconds, fmt.Sprintf("must not be greater than terminationGracePeriodSeconds (%d)", limit))
+		c.invalid(path.Child("seconds"), s.Seconds, "must be greater than or equal to 0")
+	case c.pod.whole && s.Seconds > limit:
+		c.invalid(path.Child("seconds"), s.Seconds, fmt.Sprintf("must not be greater than terminationGracePeriodSeconds (%d)", limit))
 	}
 }

@@ -11,29 +11,29 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// projected follows validateProjectionSources.
-func (v *validator) projected(sources []corev1.VolumeProjection, path *field.Path) {
-	paths := make(map[string]bool)
-	file := func(name string, path *field.Path) {
-		if name != "" {
-			v.unique(paths, name, path)
-		}
-	}
+// projectedVolume is a volume whose sources share its paths.
+type projectedVolume struct {
+	*volume
+	paths map[string]bool
+}
+
+// sources follows validateProjectionSources.
+func (v *projectedVolume) sources(sources []corev1.VolumeProjection, path *field.Path) {
 	for i := range sources {
 		n, source, path := 0, &sources[i], path.Index(i)
 		if s := source.Secret; s != nil {
 			n++
-			v.projectedItems(s.Name, s.Items, path.Child("secret"), file)
+			v.references(s.Name, s.Items, path.Child("secret"))
 		}
 		if s := source.ConfigMap; s != nil {
 			n++
-			v.projectedItems(s.Name, s.Items, path.Child("configMap"), file)
+			v.references(s.Name, s.Items, path.Child("configMap"))
 		}
 		if s := source.DownwardAPI; s != nil {
 			n++
 			v.downwardFiles(s.Items, path.Child("downwardAPI", "items"))
 			for i, item := range s.Items {
-				file(item.Path, path.Child("downwardAPI", "items").Index(i).Child("path"))
+				v.file(item.Path, path.Child("downwardAPI", "items").Index(i).Child("path"))
 			}
 		}
 		if s := source.ServiceAccountToken; s != nil {
@@ -47,11 +47,11 @@ func (v *validator) projected(sources []corev1.VolumeProjection, path *field.Pat
 		}
 		if s := source.ClusterTrustBundle; s != nil {
 			n++
-			v.trustBundle(s, path.Child("clusterTrustBundle"), file)
+			v.trustBundle(s, path.Child("clusterTrustBundle"))
 		}
 		if s := source.PodCertificate; s != nil {
 			n++
-			v.podCertificate(s, path.Child("podCertificate"), file)
+			v.podCertificate(s, path.Child("podCertificate"))
 		}
 		if n > 1 {
 			v.add(field.Forbidden(path, "may not specify more than 1 volume type per source"))
@@ -59,19 +59,26 @@ func (v *validator) projected(sources []corev1.VolumeProjection, path *field.Pat
 	}
 }
 
-func (v *validator) projectedItems(name string, items []corev1.KeyToPath, path *field.Path, file func(string, *field.Path)) {
+// file rejects a path that another source has.
+func (v *projectedVolume) file(name string, path *field.Path) {
+	if name != "" {
+		v.unique(v.paths, name, path)
+	}
+}
+
+func (v *projectedVolume) references(name string, items []corev1.KeyToPath, path *field.Path) {
 	v.required(name, path.Child("name"))
 	v.items(items, path.Child("items"))
 	for i, item := range items {
-		file(item.Path, path.Child("items").Index(i).Child("path"))
+		v.file(item.Path, path.Child("items").Index(i).Child("path"))
 	}
 }
 
 // trustBundle checks a projection that the API server drops where its feature gate is off.
-func (v *validator) trustBundle(s *corev1.ClusterTrustBundleProjection, path *field.Path, file func(string, *field.Path)) {
+func (v *projectedVolume) trustBundle(s *corev1.ClusterTrustBundleProjection, path *field.Path) {
 	v.required(s.Path, path.Child("path"))
 	v.fileName(path.Child("path"), s.Path)
-	file(s.Path, path.Child("path"))
+	v.file(s.Path, path.Child("path"))
 	switch {
 	case s.Name != nil && s.SignerName != nil:
 		v.invalid(path, field.OmitValueType{}, "only one of name and signerName may be used")
@@ -82,14 +89,14 @@ func (v *validator) trustBundle(s *corev1.ClusterTrustBundleProjection, path *fi
 		}
 	case s.SignerName != nil:
 		v.signerName(*s.SignerName, path.Child("signerName"))
-		v.errs = append(v.errs, metav1validation.ValidateLabelSelector(s.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, path.Child("labelSelector"))...)
+		v.add(metav1validation.ValidateLabelSelector(s.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, path.Child("labelSelector"))...)
 	default:
 		v.add(field.Required(path, "either name or signerName must be specified"))
 	}
 }
 
 // trustBundleName follows ValidateClusterTrustBundleName.
-func (v *validator) trustBundleName(name string, path *field.Path) {
+func (v *projectedVolume) trustBundleName(name string, path *field.Path) {
 	v.required(name, path)
 	if split := strings.LastIndexByte(name, ':'); split >= 0 {
 		name = name[split+1:] // what is before it is the prefix that its signer requires
@@ -98,11 +105,11 @@ func (v *validator) trustBundleName(name string, path *field.Path) {
 }
 
 // podCertificate checks a projection that the API server drops where its feature gate is off.
-func (v *validator) podCertificate(s *corev1.PodCertificateProjection, path *field.Path, file func(string, *field.Path)) {
+func (v *projectedVolume) podCertificate(s *corev1.PodCertificateProjection, path *field.Path) {
 	v.signerName(s.SignerName, path.Child("signerName"))
 	oneOf(v, path.Child("keyType"), s.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 	for _, key := range sortedKeys(s.UserAnnotations) {
-		v.errs = append(v.errs, validation.IsDomainPrefixedKey(path.Child("userAnnotations"), strings.ToLower(key))...)
+		v.add(validation.IsDomainPrefixedKey(path.Child("userAnnotations"), strings.ToLower(key))...)
 	}
 	if err := apivalidation.ValidateAnnotationsSize(s.UserAnnotations); err != nil {
 		v.invalid(path.Child("userAnnotations"), field.OmitValueType{}, err.Error())
@@ -121,7 +128,7 @@ func (v *validator) podCertificate(s *corev1.PodCertificateProjection, path *fie
 		if p.path != "" {
 			n++
 			v.fileName(path.Child(p.name), p.path)
-			file(p.path, path.Child(p.name))
+			v.file(p.path, path.Child(p.name))
 		}
 	}
 	if n == 0 {
@@ -130,7 +137,7 @@ func (v *validator) podCertificate(s *corev1.PodCertificateProjection, path *fie
 }
 
 // signerName follows ValidateSignerName of pkg/apis/certificates/validation.
-func (v *validator) signerName(name string, path *field.Path) {
+func (v *projectedVolume) signerName(name string, path *field.Path) {
 	if !v.required(name, path) {
 		return
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // resources follows validateResourceRequirements for containers, after SetDefaults_Pod.
-func (v *validator) resources(r *corev1.ResourceRequirements, path *field.Path, scope *containerScope) {
+func (c *container) resources() {
+	r, path := &c.Resources, c.path.Child("resources")
 	hugePages, others := false, false
 	seen := func(name corev1.ResourceName) {
 		hugePages = hugePages || isHugePages(name)
@@ -20,54 +21,54 @@ func (v *validator) resources(r *corev1.ResourceRequirements, path *field.Path, 
 	}
 	for _, name := range sortedKeys(r.Limits) {
 		seen(name)
-		v.resource(name, r.Limits[name], path.Child("limits").Key(string(name)))
+		c.resource(name, r.Limits[name], path.Child("limits").Key(string(name)))
 	}
 	for _, name := range sortedKeys(r.Requests) {
 		seen(name)
 		path, request := path.Child("requests").Key(string(name)), r.Requests[name]
-		v.resource(name, request, path)
+		c.resource(name, request, path)
 		limit, limited := r.Limits[name]
 		switch {
-		case !limited && scope.partial:
+		case !limited && c.isPartial():
 		case !limited && !overcommits(name):
-			v.invalid(path, request.String(), "a limit must be set for a resource that cannot be overcommitted")
+			c.invalid(path, request.String(), "a limit must be set for a resource that cannot be overcommitted")
 		case !limited:
 		case !overcommits(name) && request.Cmp(limit) != 0:
-			v.invalid(path, request.String(), fmt.Sprintf("must be equal to the limit, %s", limit.String()))
+			c.invalid(path, request.String(), fmt.Sprintf("must be equal to the limit, %s", limit.String()))
 		case request.Cmp(limit) > 0:
-			v.invalid(path, request.String(), fmt.Sprintf("must be less than or equal to the limit, %s", limit.String()))
+			c.invalid(path, request.String(), fmt.Sprintf("must be less than or equal to the limit, %s", limit.String()))
 		}
 	}
-	if hugePages && !others && !scope.partial {
-		v.add(field.Forbidden(path, "HugePages require cpu or memory"))
+	if hugePages && !others && !c.isPartial() {
+		c.add(field.Forbidden(path, "HugePages require cpu or memory"))
 	}
-	v.resourceClaims(r.Claims, path.Child("claims"))
+	c.resourceClaims(r.Claims, path.Child("claims"))
 }
 
 // resource follows validateContainerResourceName, ValidateResourceQuantityValue and
 // validateResourceQuantityHugePageValue.
-func (v *validator) resource(name corev1.ResourceName, quantity resource.Quantity, path *field.Path) {
-	v.nonNegative(path, quantity)
+func (c *container) resource(name corev1.ResourceName, quantity resource.Quantity, path *field.Path) {
+	c.nonNegative(path, quantity)
 	domain, _, qualified := strings.Cut(string(name), "/")
 	if messages := validation.IsQualifiedName(string(name)); len(messages) > 0 {
-		v.invalid(path, name, messages...)
+		c.invalid(path, name, messages...)
 		return
 	}
 	switch {
 	case isHugePages(name):
 		size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
 		if err != nil || size.Sign() <= 0 || size.MilliValue()%1000 != 0 || quantity.Value()%size.Value() != 0 {
-			v.invalid(path, quantity.String(), fmt.Sprintf("is not a positive integer multiple of %s", name))
+			c.invalid(path, quantity.String(), fmt.Sprintf("is not a positive integer multiple of %s", name))
 		}
 	case !qualified:
 		if !slices.Contains(containerResources, name) {
-			v.invalid(path, name, "must be a standard resource for containers")
+			c.invalid(path, name, "must be a standard resource for containers")
 		}
 	case strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix): // IsNativeResource
 	case strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix), len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) > 0:
-		v.invalid(path, name, fmt.Sprintf("the domain %s cannot be that of an extended resource", domain))
+		c.invalid(path, name, fmt.Sprintf("the domain %s cannot be that of an extended resource", domain))
 	case quantity.MilliValue()%1000 != 0:
-		v.invalid(path, quantity.String(), "must be an integer")
+		c.invalid(path, quantity.String(), "must be an integer")
 	}
 }
 
@@ -84,19 +85,19 @@ func overcommits(name corev1.ResourceName) bool {
 }
 
 // resourceClaims follows validateResourceClaimNames.
-func (v *validator) resourceClaims(claims []corev1.ResourceClaim, path *field.Path) {
+func (c *container) resourceClaims(claims []corev1.ResourceClaim, path *field.Path) {
 	used := make(map[string]bool)
 	for i, claim := range claims {
 		path := path.Index(i)
-		if !v.required(claim.Name, path.Child("name")) {
+		if !c.required(claim.Name, path.Child("name")) {
 			continue
 		}
-		v.unique(used, claim.Name, path.Child("name")) // it is the key of the list
+		c.unique(used, claim.Name, path.Child("name")) // it is the key of the list
 		if claim.Request != "" {
-			v.invalid(path.Child("request"), claim.Request, validation.IsDNS1123Label(claim.Request)...)
+			c.invalid(path.Child("request"), claim.Request, validation.IsDNS1123Label(claim.Request)...)
 		}
-		if v.whole && !slices.ContainsFunc(v.spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.Name == claim.Name }) {
-			v.add(field.NotFound(path.Child("name"), claim.Name))
+		if c.pod.whole && !slices.ContainsFunc(c.pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.Name == claim.Name }) {
+			c.add(field.NotFound(path.Child("name"), claim.Name))
 		}
 	}
 }

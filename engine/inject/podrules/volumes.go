@@ -26,39 +26,52 @@ func sources(volume *corev1.Volume) (names []string) {
 	return names
 }
 
+// volume is a volume of a Pod.
+type volume struct {
+	*corev1.Volume
+	*collector
+	pod  *pod
+	path *field.Path
+}
+
 // volumes follows ValidateVolumes, but for the types that Kubernetes removed or moved to CSI.
-func (v *validator) volumes(path *field.Path) {
+func (p *pod) volumes() {
 	names, created := make(map[string]bool), make(map[string]bool)
-	for i := range v.spec.Volumes {
-		if volume := &v.spec.Volumes[i]; volume.Ephemeral != nil {
-			created[v.name+"-"+volume.Name] = true
+	for i := range p.Spec.Volumes {
+		if volume := &p.Spec.Volumes[i]; volume.Ephemeral != nil {
+			created[p.Name+"-"+volume.Name] = true
 		}
 	}
-	for i := range v.spec.Volumes {
-		volume := &v.spec.Volumes[i]
-		path := v.item(path, i, volume.Name)
-		v.invalid(path.Child("name"), volume.Name, validation.IsDNS1123Label(volume.Name)...)
-		v.unique(names, volume.Name, path.Child("name"))
-		if s := sources(volume); len(s) > 1 {
-			v.add(field.Forbidden(path.Child(s[1]), fmt.Sprintf("a volume must have one source, and it already has %s", s[0])))
-		}
-		v.localVolume(volume, path)
-		v.claimVolume(volume, path)
-		v.networkVolume(volume, path)
-		v.driverVolume(volume, path)
-		if claim := volume.PersistentVolumeClaim; claim != nil && v.name != "" && created[claim.ClaimName] {
-			v.invalid(path.Child("persistentVolumeClaim", "claimName"), claim.ClaimName, "must not reference a PVC that gets created for an ephemeral volume")
+	for i := range p.Spec.Volumes {
+		of := &p.Spec.Volumes[i]
+		v := &volume{of, p.collector, p, p.item("volumes", i, of.Name)}
+		v.invalid(v.path.Child("name"), v.Name, validation.IsDNS1123Label(v.Name)...)
+		v.unique(names, v.Name, v.path.Child("name"))
+		v.source()
+		if claim := v.PersistentVolumeClaim; claim != nil && p.Name != "" && created[claim.ClaimName] {
+			v.invalid(v.path.Child("persistentVolumeClaim", "claimName"), claim.ClaimName, "must not reference a PVC that gets created for an ephemeral volume")
 		}
 	}
 }
 
-// localVolume checks the volumes whose content comes from the API or from the node.
-func (v *validator) localVolume(volume *corev1.Volume, path *field.Path) {
-	if s := volume.EmptyDir; s != nil && s.SizeLimit != nil {
-		v.nonNegative(path.Child("emptyDir", "sizeLimit"), *s.SizeLimit)
+// source follows validateVolumeSource.
+func (v *volume) source() {
+	if s := sources(v.Volume); len(s) > 1 {
+		v.add(field.Forbidden(v.path.Child(s[1]), fmt.Sprintf("a volume must have one source, and it already has %s", s[0])))
 	}
-	if s := volume.HostPath; s != nil {
-		path := path.Child("hostPath")
+	v.local()
+	v.claim()
+	v.network()
+	v.driver()
+}
+
+// local checks the volumes whose content comes from the API or from the node.
+func (v *volume) local() {
+	if s := v.EmptyDir; s != nil && s.SizeLimit != nil {
+		v.nonNegative(v.path.Child("emptyDir", "sizeLimit"), *s.SizeLimit)
+	}
+	if s := v.HostPath; s != nil {
+		path := v.path.Child("hostPath")
 		v.required(s.Path, path.Child("path"))
 		v.noBacksteps(path.Child("path"), s.Path)
 		if s.Type != nil {
@@ -66,37 +79,37 @@ func (v *validator) localVolume(volume *corev1.Volume, path *field.Path) {
 				corev1.HostPathFileOrCreate, corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev, corev1.HostPathBlockDev)
 		}
 	}
-	if s := volume.Secret; s != nil {
-		path := path.Child("secret")
+	if s := v.Secret; s != nil {
+		path := v.path.Child("secret")
 		v.required(s.SecretName, path.Child("secretName"))
 		v.fileMode(path.Child("defaultMode"), s.DefaultMode)
 		v.items(s.Items, path.Child("items"))
 	}
-	if s := volume.ConfigMap; s != nil {
-		path := path.Child("configMap")
+	if s := v.ConfigMap; s != nil {
+		path := v.path.Child("configMap")
 		v.required(s.Name, path.Child("name"))
 		v.fileMode(path.Child("defaultMode"), s.DefaultMode)
 		v.items(s.Items, path.Child("items"))
 	}
-	if s := volume.DownwardAPI; s != nil {
-		path := path.Child("downwardAPI")
+	if s := v.DownwardAPI; s != nil {
+		path := v.path.Child("downwardAPI")
 		v.fileMode(path.Child("defaultMode"), s.DefaultMode)
 		v.downwardFiles(s.Items, path.Child("items"))
 	}
-	if s := volume.Projected; s != nil {
-		path := path.Child("projected")
+	if s := v.Projected; s != nil {
+		path := v.path.Child("projected")
 		v.fileMode(path.Child("defaultMode"), s.DefaultMode)
-		v.projected(s.Sources, path.Child("sources"))
+		(&projectedVolume{v, make(map[string]bool)}).sources(s.Sources, path.Child("sources"))
 	}
-	if s := volume.Image; s != nil {
-		path := path.Child("image")
+	if s := v.Image; s != nil {
+		path := v.path.Child("image")
 		v.required(s.Reference, path.Child("reference"))
 		v.pullPolicy(path.Child("pullPolicy"), s.PullPolicy)
 	}
 }
 
 // items follows validateKeyToPath.
-func (v *validator) items(items []corev1.KeyToPath, path *field.Path) {
+func (v *volume) items(items []corev1.KeyToPath, path *field.Path) {
 	for i, item := range items {
 		path := path.Index(i)
 		v.required(item.Key, path.Child("key"))
@@ -107,7 +120,7 @@ func (v *validator) items(items []corev1.KeyToPath, path *field.Path) {
 }
 
 // downwardFiles follows validateDownwardAPIVolumeFile.
-func (v *validator) downwardFiles(files []corev1.DownwardAPIVolumeFile, path *field.Path) {
+func (v *volume) downwardFiles(files []corev1.DownwardAPIVolumeFile, path *field.Path) {
 	for i, file := range files {
 		path := path.Index(i)
 		v.required(file.Path, path.Child("path"))
@@ -129,20 +142,20 @@ func (v *validator) downwardFiles(files []corev1.DownwardAPIVolumeFile, path *fi
 	}
 }
 
-// networkVolume checks the volumes that an address identifies.
-func (v *validator) networkVolume(volume *corev1.Volume, path *field.Path) {
-	if s := volume.NFS; s != nil {
-		path := path.Child("nfs")
+// network checks the volumes that an address identifies.
+func (v *volume) network() {
+	if s := v.NFS; s != nil {
+		path := v.path.Child("nfs")
 		v.required(s.Server, path.Child("server"))
 		if v.required(s.Path, path.Child("path")) && !strings.HasPrefix(s.Path, "/") {
 			v.invalid(path.Child("path"), s.Path, "must be an absolute path")
 		}
 	}
-	if s := volume.ISCSI; s != nil {
-		v.iscsi(volume.Name, s, path.Child("iscsi"))
+	if s := v.ISCSI; s != nil {
+		v.iscsi(s, v.path.Child("iscsi"))
 	}
-	if s := volume.FC; s != nil {
-		path := path.Child("fc")
+	if s := v.FC; s != nil {
+		path := v.path.Child("fc")
 		if (len(s.TargetWWNs) == 0) == (len(s.WWIDs) == 0) {
 			v.add(field.Required(path.Child("targetWWNs"), "must specify either targetWWNs or wwids, but not both"))
 		}
@@ -159,7 +172,7 @@ func (v *validator) networkVolume(volume *corev1.Volume, path *field.Path) {
 var iscsiNames = regexp.MustCompile(`^(iqn.*iqn|iqn)\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$|^eui.[[:alnum:]]{16}$|^naa.[[:alnum:]]{32}$`)
 
 // iscsi follows validateISCSIVolumeSource.
-func (v *validator) iscsi(name string, s *corev1.ISCSIVolumeSource, path *field.Path) {
+func (v *volume) iscsi(s *corev1.ISCSIVolumeSource, path *field.Path) {
 	v.required(s.TargetPortal, path.Child("targetPortal"))
 	if v.required(s.IQN, path.Child("iqn")) && !iscsiNames.MatchString(s.IQN) {
 		v.invalid(path.Child("iqn"), s.IQN, "must be valid format starting with iqn, eui, or naa")
@@ -174,15 +187,15 @@ func (v *validator) iscsi(name string, s *corev1.ISCSIVolumeSource, path *field.
 	if !iscsiNames.MatchString(*s.InitiatorName) {
 		v.invalid(path.Child("initiatorName"), *s.InitiatorName, "must be valid format starting with iqn, eui, or naa")
 	}
-	if len(name)+len(":")+len(s.TargetPortal) > 64 {
+	if len(v.Name)+len(":")+len(s.TargetPortal) > 64 {
 		v.invalid(path.Child("targetPortal"), s.TargetPortal, "must have at most 64 characters together with the name of the volume and a colon if initiatorName is specified")
 	}
 }
 
-// driverVolume checks the volumes of drivers.
-func (v *validator) driverVolume(volume *corev1.Volume, path *field.Path) {
-	if s := volume.FlexVolume; s != nil {
-		path := path.Child("flexVolume")
+// driver checks the volumes of drivers.
+func (v *volume) driver() {
+	if s := v.FlexVolume; s != nil {
+		path := v.path.Child("flexVolume")
 		v.required(s.Driver, path.Child("driver"))
 		for _, option := range sortedKeys(s.Options) {
 			namespace, _, _ := strings.Cut(option, "/")
@@ -192,8 +205,8 @@ func (v *validator) driverVolume(volume *corev1.Volume, path *field.Path) {
 			}
 		}
 	}
-	if s := volume.CSI; s != nil {
-		path := path.Child("csi")
+	if s := v.CSI; s != nil {
+		path := v.path.Child("csi")
 		v.csiDriver(s.Driver, path.Child("driver"))
 		if s.NodePublishSecretRef != nil {
 			v.objectName(path.Child("nodePublishSecretRef", "name"), s.NodePublishSecretRef.Name, false)
@@ -202,7 +215,7 @@ func (v *validator) driverVolume(volume *corev1.Volume, path *field.Path) {
 }
 
 // csiDriver follows ValidateCSIDriverName.
-func (v *validator) csiDriver(driver string, path *field.Path) {
+func (v *volume) csiDriver(driver string, path *field.Path) {
 	if !v.required(driver, path) {
 		return
 	}
