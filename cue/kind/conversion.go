@@ -21,9 +21,6 @@ const (
 	FromStoredName = "fromStored"
 )
 
-// Stored returns the version that the API server stores.
-func (vs Versions) Stored() *Version { return vs[0] }
-
 // Converts reports whether a version has a conversion, so that Convert has to be asked.
 // Otherwise versions only differ in which fields of an object are known.
 func (vs Versions) Converts() bool {

@@ -100,6 +100,9 @@ func New() *Kind { return &Kind{Version: &Version{}, asked: new(counters)} }
 // Versions are all versions of a kind, the stored one first: how its objects are converted between them.
 type Versions []*Version
 
+// Stored returns the version that the API server stores.
+func (vs Versions) Stored() *Version { return vs[0] }
+
 // Version describes the objects of a kind in one version of its API.
 type Version struct {
 	// GroupVersionKind is how manifests name it.
