@@ -146,7 +146,7 @@ import (
 }
 `), 0o600))
 	out := fescue(t, "vet", "--shipped-kinds=false", "--kinds", dir, "--load-timeout", "1s")
-	require.Regexp(t, `^[^\n]*kind\.cue:\d+: kind Bad: loading takes [^\n]*: make its schema and its behaviour smaller\n$`, out)
+	require.Regexp(t, `^[^\n]*kind\.cue:\d+: kind Bad: loading takes [^\n]*: make its schema and its behaviour smaller \[load-limit\]\n$`, out)
 }
 
 // The kinds of a folder that take a short time do not wait for the others, nor does one folder for
