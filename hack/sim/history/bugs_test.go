@@ -117,8 +117,8 @@ func (b bug) shown(t *testing.T, overlay []byte) string {
 	return playUntilViolation(t, binary)
 }
 
-// playUntilViolation plays histories in a process for each core, and returns what one of them shows. A process that fails shows something
-// as well.
+// playUntilViolation plays histories in a process for each core, and returns what one of them shows within ten minutes. A process that
+// fails shows something as well, unless it was stopped.
 func playUntilViolation(t *testing.T, binary string) (shown string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -129,6 +129,8 @@ func playUntilViolation(t *testing.T, binary string) (shown string) {
 		go func() {
 			b, err := inProcess(ctx, binary, *firstHistory+*histories*i/cores, *histories/cores, "-until-violation")
 			switch {
+			case ctx.Err() != nil:
+				results <- ""
 			case err != nil:
 				results <- err.Error()
 			case len(b.Violations) > 0:
