@@ -16,8 +16,8 @@ import (
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
-// intake turns events of the caches into entries of the queue. A worker takes them from there; what an event has shown counts only as
-// far as it says whom to queue, and when.
+// intake turns events of the caches into entries of the queue, and notes what only an event shows: our own writes, deletions, and children
+// that were lost. Workers decide from the caches.
 type intake struct{ *controller }
 
 // memberDelay is how long changes of the members of a set are collected, so that a hundred

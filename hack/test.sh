@@ -36,7 +36,7 @@ for suite in "$@"; do
         for module in k8stypes image prose dist; do run "$module" test -C "hack/$module" -json ./...; done
         run concurrent test -race -vet=off -json -run Concurrent ./cue/kind/proof
       } &
-      run packages test -json ./...
+      run packages test -json -timeout 20m ./... # internal/cli takes ten minutes beside e2e on two cores
       wait
       ;;
     e2e)

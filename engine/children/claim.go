@@ -10,9 +10,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Claim reports whether an object is a child of an owner: one that was created for it, or one
-// written by hand that has only the label of the engine that names the child. It adds to such an
-// object what else the engine gives children.
+// Claim gives an object all marks of a child if it is one of the owner's, or was written by hand with only the label that names the child.
+// It reports whether it is.
 func Claim(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
 	_, hasOwner := entry(object, "labels", LabelOwnerUID)
 	_, hasName := entry(object, "annotations", AnnotationOwner)

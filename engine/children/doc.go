@@ -12,7 +12,7 @@
 //	owner.go       whose child an object is; claim.go objects that people wrote, and who else may have an object
 //	live.go        a child that exists; once.go one that is created once in a phase
 //	inventory.go   what the status of an owner records of its children
-//	drift.go       whether a child is as its template says; ready.go whether it is ready
+//	drift.go       whether a child is as its template says, and what the API server writes differently; ready.go whether it is ready
 //	line.go        what an object was created by, and what created that
 //	read.go        which fields of children are read; same.go whether one of them has changed
 package children

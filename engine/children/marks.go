@@ -8,14 +8,15 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// The labels of every child. The second selects the children to watch: unlike the first, no
-// other tool sets it. The last is for children of a phase, which stay when it is left.
+// The labels of children.
 const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedBy      = "fescue"
-	LabelOwnerUID  = "fescue.dev/owner-uid"
-	LabelChild     = "fescue.dev/child"
-	LabelPhase     = "fescue.dev/phase"
+	// LabelOwnerUID selects the children to watch: no other tool sets it.
+	LabelOwnerUID = "fescue.dev/owner-uid"
+	LabelChild    = "fescue.dev/child"
+	// LabelPhase is for children of a phase alone, which stay when it is left.
+	LabelPhase = "fescue.dev/phase"
 	// LabelDecorator names the decorator that a child is kept by. Children of kinds do not have it.
 	LabelDecorator = "fescue.dev/decorator"
 )
@@ -31,7 +32,7 @@ const (
 	// of an object that was restored from a backup with another UID, when they have lost
 	// their owner references (velero#4707).
 	AnnotationOwner = "fescue.dev/owner"
-	// AnnotationCreatedAs records as what a child was created; see origin. It distinguishes a
+	// AnnotationCreatedAs records as what a child was created; see Origin. It distinguishes a
 	// child from copies of it, which carry all its metadata.
 	AnnotationCreatedAs = "fescue.dev/created-as"
 	// AnnotationEntered is when its phase was entered, for a child that is created once in it. It distinguishes

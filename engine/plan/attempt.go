@@ -93,7 +93,7 @@ func (a *Attempt) next(now time.Time) *Comparison {
 	return nil
 }
 
-// Done takes in what came of what Todo returned.
+// Done applies the results of the last Todo, and decides again.
 func (a *Attempt) Done(done *Changes, now time.Time) {
 	if done.NamespaceLeaving && isLeaving(a.rounds.kind, a.object) && !a.view.Abandoned {
 		a.view, a.done = a.view.abandon(), &Changes{}
@@ -119,7 +119,8 @@ func (a *Attempt) Done(done *Changes, now time.Time) {
 	a.decide(now)
 }
 
-// Outcome returns the last plan, and what came of it, and remembers that: call it once. They may be others, that stay in the phase, if the change of phase has to wait.
+// Outcome ends the attempt: it returns the last plan and its outcome, and updates the Memory, so call it once. If a change of phase has to
+// wait, both are those of the present phase.
 func (a *Attempt) Outcome(now time.Time) (*Plan, *Outcome) {
 	memory := a.rounds.memory
 	o := outcomeOf(a.plan, a.left, a.done, a.view)

@@ -430,7 +430,7 @@ func (c *comparer) retriesAltered(child wantedChild, wanted, live *unstructured.
 	return false
 }
 
-// altered are the objects of a child that are as retriesAltered says; a set may have many.
+// altered counts the objects of one child whose stored values differ from what was applied (retriesAltered); a set may have many.
 type altered struct {
 	resource string
 	first    string // by name

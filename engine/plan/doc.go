@@ -1,6 +1,5 @@
 // Package plan decides what one object of a kind needs, and reports what came of it. It knows kinds only as kind.Kind. It knows no client,
-// no clock and no log: what the cluster holds is a View, and the time is an argument. It does not know how children are marked and
-// recognized: package children does.
+// no clock and no log: what the cluster holds is a View, and the time is an argument. Whose child an object is, package children says.
 //
 // # The model
 //
@@ -26,6 +25,7 @@
 //
 // # Where to find what
 //
+//	view.go        what one reconcile knows of the cluster; memory.go what is remembered from one to the next
 //	plan.go        Decide: phases and transitions; leaving.go for an object that is being deleted
 //	compare.go     the steps for single children; set.go, ordered.go for sets; deletion.go for an object that is being deleted
 //	attempt.go     rounds of writes; progress.go and corrections.go delay those that never end

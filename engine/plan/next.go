@@ -22,7 +22,7 @@ const (
 	LookLive Next = "look live"
 	// Requeue means that there is more to write, or to decide, than one reconcile may.
 	Requeue Next = "requeue"
-	// Release means that nothing keeps an object that is being deleted any more.
+	// Release means that nothing holds back the deletion of an object any longer.
 	Release Next = "release"
 )
 

@@ -58,7 +58,7 @@ type Outcome struct {
 	Stalled, Passing *Problem
 	PassingSince     time.Time
 
-	// isOver means that nothing keeps an object that is being deleted any more, and lingers that one waits in a phase, so that its
+	// isOver means that nothing holds back the deletion of an object any longer, and lingers that one waits in a phase, so that its
 	// namespace has to be asked for again.
 	isOver, lingers bool
 	// isDoubted means that the status lists places in which the caches have no child.

@@ -60,7 +60,7 @@ type Plan struct {
 	places  kind.Places          // of the children; nil is any
 	// orphaned means that the garbage collector took the owner references off the children before the object goes.
 	orphaned bool
-	// abandoned means that nothing can be created for an object that is being deleted any more.
+	// abandoned means that nothing more can be created for an object that is being deleted, because its namespace is as well.
 	abandoned bool
 	passed    []string // the phases left since anything but the phase, or time, has changed
 
@@ -74,7 +74,8 @@ type Transition struct{ From, To string }
 // Problem is an error that requires user action.
 type Problem struct{ Reason, Message string }
 
-// The reasons of the condition Stalled.
+// The reasons of a Problem: of the condition Stalled, or of Reconciling while it may pass (retry.go). Those of other conditions stand in
+// status.go and uptake.go.
 const (
 	reasonInvalid    = "InvalidObject"
 	reasonEvaluation = "EvaluationFailed"

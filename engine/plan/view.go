@@ -12,8 +12,8 @@ import (
 	"github.com/fescue-dev/fescue/engine/children"
 )
 
-// View is what one reconcile knows of the cluster apart from its object. Nothing in it may be
-// changed.
+// View is what one reconcile knows of the cluster apart from its object. Nobody changes it once an Attempt has begun; Budget and Normalized
+// keep what they know themselves.
 type View struct {
 	// Budget is that of the reconcile; nil is one for each decision.
 	Budget *kind.Budget

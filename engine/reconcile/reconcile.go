@@ -1,15 +1,14 @@
 // Package reconcile is the loop of the engine: it looks at the cluster, has package plan decide, writes, and looks again, until nothing
 // is left to do for an object. It knows nothing of caches, queues and requests: a World has them.
 //
-// The first turns of the loop, for an At that is created:
+// The only turn of the loop, for an At that is created:
 //
 //	Look           it has no children
-//	plan           phase "" → PENDING; its children come once that is stored
+//	plan           phase "" → PENDING, which has nothing to do before the time of spec.schedule
 //	Store          status.phase: PENDING
-//	Next           look: the status was written, and the phase has something to do
-//	Look           …
-//	plan           nothing to create before the time of spec.schedule
 //	Next           rest, until that time
+//
+// For a phase with something to do, see package plan.
 package reconcile
 
 import (

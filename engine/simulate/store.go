@@ -34,7 +34,7 @@ func (s *store) byUID(uid types.UID) *unstructured.Unstructured {
 	return nil
 }
 
-// put stores an object in the place of an older state.
+// put stores an object in the place of its older state, which must exist.
 func (s *store) put(changed *unstructured.Unstructured) {
 	s.objects = slices.Clone(s.objects)
 	s.objects[slices.IndexFunc(s.objects, func(o *unstructured.Unstructured) bool { return o.GetUID() == changed.GetUID() })] = changed

@@ -23,7 +23,7 @@ func TestErrorsPage(t *testing.T) {
 		fmt.Fprintf(&b, "\n## %s\n\nMore on these: [%s](../%s).\n", group.Title, filepath.Base(group.Page), group.Page)
 		require.FileExists(t, filepath.Join(repository, "docs", group.Page))
 		for _, e := range group.Explanations {
-			fmt.Fprintf(&b, "\n### %s\n\n%s\n\n%s\n", e.Check, e.Cause, e.Mend)
+			fmt.Fprintf(&b, "\n### %s\n\n%s\n\n%s\n", e.Check, e.Cause, e.Fix)
 			if e.Before != "" {
 				fmt.Fprintf(&b, "\nBefore:\n\n```\n%s\n```\n\nAfter:\n\n```\n%s\n```\n", e.Before, e.After)
 			}
@@ -57,6 +57,6 @@ func TestChecksAreShown(t *testing.T) {
 	}
 	for _, e := range explanations() {
 		assert.True(t, shown[string(e.Check)], "a mistake that shows %s", e.Check)
-		require.NotEmpty(t, e.Cause+e.Mend, e.Check)
+		require.NotEmpty(t, e.Cause+e.Fix, e.Check)
 	}
 }

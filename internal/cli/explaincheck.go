@@ -29,7 +29,7 @@ func explainCheck(name string) string {
 	}
 	e := all[i]
 	var b strings.Builder
-	fmt.Fprintf(&b, "CHECK:   %s\nCAUSE:   %s\nMEND:    %s\n", e.Check, inWords(e.Cause), inWords(e.Mend))
+	fmt.Fprintf(&b, "CHECK:   %s\nCAUSE:   %s\nFIX:     %s\n", e.Check, inWords(e.Cause), inWords(e.Fix))
 	for _, example := range [][2]string{{"BEFORE", e.Before}, {"AFTER", e.After}} {
 		if example[1] != "" {
 			fmt.Fprintf(&b, "\n%s:\n    %s\n", example[0], strings.ReplaceAll(example[1], "\n", "\n    "))

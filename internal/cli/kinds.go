@@ -49,7 +49,7 @@ func (o kindOptions) check() error {
 	return nil
 }
 
-// load loads the kinds. Kinds that fail to load are in the catalog; the error is about whole folders.
+// load loads the kinds. Kinds that fail to load are left out, and Broken lists them; the error is about whole folders.
 func (o kindOptions) load(ctx context.Context) (*load.Kinds, error) {
 	if err := o.check(); err != nil {
 		return load.NewKinds(), err

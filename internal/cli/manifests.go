@@ -219,7 +219,7 @@ func writeGenerated(dir, part string, files map[string][]byte, header string) er
 		}
 	}
 	return filepath.WalkDir(filepath.Join(dir, part), func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		path, err := filepath.Rel(dir, file)

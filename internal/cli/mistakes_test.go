@@ -22,7 +22,7 @@ const mistakeMark = "// mistake"
 // TestMistakes has fescue vet --kinds check kinds with one beginner's mistake each. An archive of testdata/mistakes has a
 // kind without one, kind.cue, and a section for each mistake: comments, how kind.cue is changed, and what vet prints, after >.
 // A mistake is found if a line of that is about the line that ends in "// mistake". The command would try each kind in a
-// process of its own first, which TestOfflineScripts has it do. -update writes what vet prints.
+// process of its own first: TestOfflineScripts covers that. -update writes what vet prints.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	var all, found atomic.Int32

@@ -120,7 +120,7 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 	if len(args) == 0 && len(o.kinds.dirs) == 0 {
 		return errors.New("nothing to vet: name files or folders with manifests, - for standard input, or --kinds DIR to check kinds; see 'fescue vet --help'")
 	}
-	kinds, err := o.kinds.load(ctx)
+	kinds, err := o.kinds.load(ctx) // checks them as well (package check): Broken has the mistakes
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
 	}

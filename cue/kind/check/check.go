@@ -44,7 +44,7 @@ func New(k *kind.Kind, pkg *syntax.Package, known *types.Catalog) *Checker {
 	if k.Target != nil {
 		c.Object = c.target()
 	}
-	c.Quietly(func() { c.collectChildren() })
+	c.Quietly(func() { c.collectChildren() }) // templates may read any child; the second pass reports
 	c.knowLookups()
 	c.kept = c.collectChildren() // what is around them may read them
 	return c
@@ -256,9 +256,9 @@ func (c *Checker) target() *types.Type {
 		c.Report(mistake.UnknownType, stated.Node, "target: %v", err)
 	case !ok:
 		c.untyped("object", stated.Node, k.GroupVersionKind)
-	case found.Namespaced == c.isClusterScoped() && c.isClusterScoped():
+	case found.Namespaced && c.isClusterScoped():
 		c.Report(mistake.WrongScope, scope.Node, "scope: a %s is namespaced: remove scope", k.GroupVersionKind.Kind)
-	case found.Namespaced == c.isClusterScoped():
+	case !found.Namespaced && !c.isClusterScoped():
 		c.Report(mistake.WrongScope, stated.Node, "target: a %s is cluster-scoped: write scope: \"Cluster\"", k.GroupVersionKind.Kind)
 	}
 	if err != nil || !ok {

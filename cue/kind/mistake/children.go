@@ -2,7 +2,7 @@ package mistake
 
 var children = Group{"Children, sets and rights", "children.md", []Explanation{
 	{
-		DuplicateName, "Two children, or a child and an entry of `reads`, have the same name. Fescue could not tell them apart.",
+		DuplicateName, "Two children of one type have the same name, or a child and an entry of `reads` do. Fescue could not tell them apart.",
 		"Give them different names.",
 		`reads: web: {apiVersion: "v1", kind: "Secret", name: "web"}`, `reads: password: {apiVersion: "v1", kind: "Secret", name: "web"}`,
 	},
@@ -58,7 +58,7 @@ var children = Group{"Children, sets and rights", "children.md", []Explanation{
 	},
 	{
 		InvalidSet, "`ordered` and `strays` are for sets. A set has `replicas`, and is the same in all phases.",
-		"Add `replicas`, or remove `ordered` and `strays`.",
+		"Add `replicas`, or remove `ordered` and `strays`. State the set alike in all phases. With `strays`, give the template a label that names its object.",
 		`config: ordered: true`, `config: {replicas: 3, ordered: true}`,
 	},
 	{

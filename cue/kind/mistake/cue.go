@@ -33,7 +33,7 @@ var cueItself = Group{"CUE", "cue.md", []Explanation{
 	},
 	{
 		SelfReference, "A name refers to the nearest field of this name, and that is the field itself, or one that leads back to it.",
-		"Begin with `object` to read the field of the object, or rename the hidden one.",
+		"Begin with `object` to read the field of the object, or rename the field. In a schema, CUE's own type is `__string`, and a definition contains itself only in an optional field or a list.",
 		`replicas: spec.replicas`, `replicas: object.spec.replicas`,
 	},
 	{

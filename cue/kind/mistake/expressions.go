@@ -19,7 +19,7 @@ var expressions = Group{"Expressions", "reference/constructs.md", []Explanation{
 	},
 	{
 		ShortList, "The list may have fewer items than the index needs. The object would be `Stalled`.",
-		"Test the length first, or require the items in the schema.",
+		"Test the length first, or require the items in the schema. Indexes begin with 0.",
 		`image: object.spec.args[0]`, "if len(object.spec.args) > 0 {\n\timage: object.spec.args[0]\n}",
 	},
 	{
@@ -35,7 +35,7 @@ var expressions = Group{"Expressions", "reference/constructs.md", []Explanation{
 	{
 		ImpossibleComparison, "The two sides can never be equal: one has another type, or is a word that the other never has.",
 		"Compare with a value that the field can have.",
-		`when: observed.job.status.phase == "Success"`, `when: observed.job.status.phase == "Succeeded"`,
+		`when: observed.pod.status.phase == "Success"`, `when: observed.pod.status.phase == "Succeeded"`,
 	},
 	{
 		DivisionByZero, "The divisor is 0, or may be 0. The object would be `Stalled`.",

@@ -1,4 +1,4 @@
-// Package mistake names and explains what vet finds: the cause of each mistake, and how to mend it. vet prints the name at the
+// Package mistake names and explains what vet finds: the cause of each mistake, and how to fix it. vet prints the name at the
 // end of its message, `fescue explain NAME` the explanation, and docs/reference/errors.md has all of them.
 //
 // It knows neither kinds nor CUE, nor where a mistake is: the packages that find one report it under its name.
@@ -10,8 +10,8 @@ type Check string
 // Explanation explains what a check reports.
 type Explanation struct {
 	Check Check
-	// Cause says what is wrong, and Mend what to write.
-	Cause, Mend string
+	// Cause says what is wrong, and Fix what to write.
+	Cause, Fix string
 	// Before and After are an example; empty if a mistake has no short one.
 	Before, After string
 }

@@ -9,7 +9,8 @@ var phasesAndTime = Group{"Phases and time", "phases.md", []Explanation{
 	{
 		UnreachablePhase, "No transition leads to the phase, and it is not the initial one. No object ever enters it.",
 		"Add a transition to it, or remove the phase.",
-		`RUNNING: next: [{to: "DONE", after: "5m"}]`, `RUNNING: next: [{to: "REPORTING", after: "5m"}]`,
+		"RUNNING: next: [{to: \"DONE\", after: \"5m\"}]\nREPORTING: next: [{to: \"DONE\", after: \"1m\"}]",
+		"RUNNING: next: [{to: \"REPORTING\", after: \"5m\"}]\nREPORTING: next: [{to: \"DONE\", after: \"1m\"}]",
 	},
 	{
 		TerminalPhase, "A terminal phase is the end, so its transitions are never taken.",
