@@ -263,11 +263,15 @@ func (c *comparer) reject(child string, err error) {
 // skip rejects a child and does nothing for it.
 func (c *comparer) skip(child kind.Child, err error) {
 	c.reject(child.Name, err)
-	state := ChildState{name: child.Name, wanted: 1}
+	c.States = append(c.States, stateOf(child))
+}
+
+// stateOf returns the state of a child, or of a set, of which nothing exists.
+func stateOf(child kind.Child) ChildState {
 	if child.Set != nil {
-		state.set, state.wanted = true, child.Set.Replicas
+		return ChildState{name: child.Name, set: true, wanted: child.Set.Replicas}
 	}
-	c.States = append(c.States, state)
+	return ChildState{name: child.Name, wanted: 1}
 }
 
 // leave keeps a child unchanged whose template reads something absent. Only its marks are restored, by restoreOthers.
@@ -302,9 +306,8 @@ func (c *comparer) missingNamespaces(wanted []wantedChild) map[string]bool {
 	missing := make(map[string]bool)
 	for _, child := range wanted {
 		if child.object.GroupVersionKind() == namespaceKind && child.Set == nil {
-			missing[child.object.GetName()] = !slices.ContainsFunc(c.view.Children, func(e children.Live) bool {
-				return child.isInPlace(e) && e.Object.GetName() == child.object.GetName() && e.Object.GetDeletionTimestamp() == nil
-			})
+			live := c.find(child)
+			missing[child.object.GetName()] = live == nil || live.GetDeletionTimestamp() != nil
 		}
 	}
 	return missing
@@ -318,29 +321,35 @@ func (c *comparer) awaitNamespace(child wantedChild) {
 			c.wanted[e.Object.GetUID()] = true
 		}
 	}
-	state := ChildState{name: child.Name, wanted: 1, waiting: fmt.Sprintf("waiting for the namespace %q", child.object.GetNamespace())}
-	if child.Set != nil {
-		state.set, state.wanted = true, child.Set.Replicas
-	}
+	state := stateOf(child.Child)
+	state.waiting = fmt.Sprintf("waiting for the namespace %q", child.object.GetNamespace())
 	c.States = append(c.States, state)
+}
+
+// find returns the object that exists as a child with a name of its own; nil if none does.
+func (c *comparer) find(child wantedChild) *unstructured.Unstructured {
+	for _, e := range c.view.Children {
+		if child.isInPlace(e) && e.Object.GetName() == child.object.GetName() {
+			return e.Object
+		}
+	}
+	return nil
 }
 
 // single compares a child that is one object.
 func (c *comparer) single(child wantedChild) {
 	state := ChildState{name: child.Name, wanted: 1}
 	defer func() { c.States = append(c.States, state) }()
-	i := slices.IndexFunc(c.view.Children, func(e children.Live) bool {
-		return child.isInPlace(e) && e.Object.GetName() == child.object.GetName()
-	})
+	live := c.find(child)
 	switch {
-	case i < 0 && child.Delayed:
+	case live == nil && child.Delayed:
 		state.waiting = delayed(child.Child)
 		return
-	case i < 0:
+	case live == nil:
 		c.create(child)
 		return
 	}
-	if c.adjust(child, c.view.Children[i].Object) {
+	if c.adjust(child, live) {
 		state.ready = 1
 	}
 }

@@ -30,12 +30,10 @@ func (c *comparer) keep(child wantedChild) {
 		}
 		return
 	}
-	i := slices.IndexFunc(c.view.Children, func(e children.Live) bool {
-		return child.isInPlace(e) && e.Object.GetName() == child.object.GetName()
-	})
+	live := c.find(child)
 	switch {
-	case i >= 0:
-		c.mend(child, child.object, c.view.Children[i].Object)
+	case live != nil:
+		c.mend(child, child.object, live)
 	case c.plan.lingers():
 		c.Missing = append(c.Missing, children.Of(child.resource, child.object))
 	}

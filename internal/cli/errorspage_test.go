@@ -55,7 +55,7 @@ func TestChecksAreShown(t *testing.T) {
 			}
 		}
 	}
-	for _, e := range explanations() {
+	for _, e := range mistake.All() {
 		assert.True(t, shown[string(e.Check)], "a mistake that shows %s", e.Check)
 		require.NotEmpty(t, e.Cause+e.Fix, e.Check)
 	}

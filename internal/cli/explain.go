@@ -18,6 +18,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -65,7 +66,7 @@ Explain prints the cause, and what to write instead.`,
 		for _, k := range kinds.Decorators() {
 			names = append(names, k.Title())
 		}
-		for _, e := range explanations() {
+		for _, e := range mistake.All() {
 			names = append(names, string(e.Check))
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace

@@ -12,17 +12,9 @@ import (
 // errorsPage is the page with all checks of vet.
 const errorsPage = "https://github.com/fescue-dev/fescue/blob/main/docs/reference/errors.md"
 
-// explanations returns those of all checks of vet.
-func explanations() (all []mistake.Explanation) {
-	for _, group := range mistake.Groups() {
-		all = append(all, group.Explanations...)
-	}
-	return all
-}
-
 // explainCheck explains the check of a name; "" if vet has none.
 func explainCheck(name string) string {
-	all := explanations()
+	all := mistake.All()
 	i := slices.IndexFunc(all, func(e mistake.Explanation) bool { return string(e.Check) == name })
 	if i < 0 {
 		return ""
@@ -48,7 +40,7 @@ func nearCheck(name string) string {
 		return ""
 	}
 	var known []string
-	for _, e := range explanations() {
+	for _, e := range mistake.All() {
 		known = append(known, string(e.Check))
 	}
 	return types.DidYouMean(name, known)

@@ -29,6 +29,14 @@ func Groups() []Group {
 	return []Group{cueItself, definitions, values, expressions, children, phasesAndTime, readsAndDecorators, versions, objects}
 }
 
+// All returns the explanations of all checks.
+func All() (all []Explanation) {
+	for _, group := range Groups() {
+		all = append(all, group.Explanations...)
+	}
+	return all
+}
+
 // CUE itself.
 const (
 	CUESyntax           Check = "cue-syntax"

@@ -25,10 +25,8 @@ func TestChecksAreExplained(t *testing.T) {
 			declared = append(declared, value[1:len(value)-1])
 		}
 	}
-	for _, g := range Groups() {
-		for _, e := range g.Explanations {
-			explained = append(explained, string(e.Check))
-		}
+	for _, e := range All() {
+		explained = append(explained, string(e.Check))
 	}
 	require.ElementsMatch(t, declared, explained)
 }

@@ -46,7 +46,7 @@ func (v *volume) claimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.P
 		v.add(field.Required(path.Child("accessModes"), "at least 1 access mode is required"))
 	}
 	for i, mode := range spec.AccessModes {
-		oneOf(v, path.Child("accessModes").Index(i), mode, corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)
+		oneOf(v.collector, path.Child("accessModes").Index(i), mode, corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)
 	}
 	if slices.Contains(spec.AccessModes, corev1.ReadWriteOncePod) &&
 		slices.ContainsFunc(spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadWriteOncePod }) {
@@ -64,7 +64,7 @@ func (v *volume) claimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.P
 	v.className(path.Child("storageClassName"), spec.StorageClassName)
 	v.className(path.Child("volumeAttributesClassName"), spec.VolumeAttributesClassName)
 	if spec.VolumeMode != nil {
-		oneOf(v, path.Child("volumeMode"), *spec.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
+		oneOf(v.collector, path.Child("volumeMode"), *spec.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	}
 	v.dataSources(spec, path)
 }

@@ -39,7 +39,7 @@ func (c *collector) unique(used map[string]bool, name string, path *field.Path) 
 }
 
 // oneOf rejects a value that is not among those supported.
-func oneOf[T ~string](c interface{ add(errs ...*field.Error) }, path *field.Path, value T, supported ...T) {
+func oneOf[T ~string](c *collector, path *field.Path, value T, supported ...T) {
 	if !slices.Contains(supported, value) {
 		c.add(field.NotSupported(path, value, supported))
 	}

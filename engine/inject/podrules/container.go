@@ -35,7 +35,7 @@ func (c *container) validate() {
 	case c.required(c.Image, c.path.Child("image")) && strings.TrimSpace(c.Image) != c.Image:
 		c.invalid(c.path.Child("image"), c.Image, "must not have leading or trailing whitespace")
 	}
-	oneOf(c, c.path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, "", corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
+	oneOf(c.collector, c.path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, "", corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
 	c.pullPolicy(c.path.Child("imagePullPolicy"), c.ImagePullPolicy)
 	c.ports()
 	c.env()
@@ -61,7 +61,7 @@ func (c *container) ports() {
 		if port.HostPort != 0 {
 			c.invalid(path.Child("hostPort"), port.HostPort, validation.IsValidPortNum(int(port.HostPort))...)
 		}
-		oneOf(c, path.Child("protocol"), port.Protocol, "", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
+		oneOf(c.collector, path.Child("protocol"), port.Protocol, "", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
 	}
 }
 
@@ -131,7 +131,7 @@ func (c *container) mounts() {
 		if mount.MountPropagation != nil {
 			propagation = *mount.MountPropagation
 		}
-		oneOf(c, path.Child("mountPropagation"), propagation, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
+		oneOf(c.collector, path.Child("mountPropagation"), propagation, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
 		if propagation == corev1.MountPropagationBidirectional && !privileged && !c.isPartial() {
 			c.add(field.Forbidden(path.Child("mountPropagation"), "Bidirectional mount propagation is available only to privileged containers"))
 		}
@@ -145,7 +145,7 @@ func (c *container) recursiveReadOnly(mount *corev1.VolumeMount, propagation cor
 		return
 	}
 	mode := *mount.RecursiveReadOnly
-	oneOf(c, path, mode, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible, corev1.RecursiveReadOnlyEnabled)
+	oneOf(c.collector, path, mode, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible, corev1.RecursiveReadOnlyEnabled)
 	if mode == corev1.RecursiveReadOnlyDisabled {
 		return
 	}
@@ -184,8 +184,8 @@ func (c *container) resizePolicy() {
 	for i, policy := range c.ResizePolicy {
 		path := c.path.Child("resizePolicy").Index(i)
 		c.unique(names, string(policy.ResourceName), path.Child("resourceName"))
-		oneOf(c, path.Child("resourceName"), policy.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
-		oneOf(c, path.Child("restartPolicy"), policy.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)
+		oneOf(c.collector, path.Child("resourceName"), policy.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
+		oneOf(c.collector, path.Child("restartPolicy"), policy.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)
 		if policy.RestartPolicy == corev1.NotRequired {
 			continue
 		}
@@ -201,7 +201,7 @@ func (c *container) resizePolicy() {
 // restartPolicy follows validateContainerRestartPolicy.
 func (c *container) restartPolicy() {
 	if c.RestartPolicy != nil {
-		oneOf(c, c.path.Child("restartPolicy"), *c.RestartPolicy, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
+		oneOf(c.collector, c.path.Child("restartPolicy"), *c.RestartPolicy, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
 	}
 	rules := c.path.Child("restartPolicyRules")
 	if len(c.RestartPolicyRules) > 0 && c.RestartPolicy == nil && !c.isPartial() {
@@ -212,12 +212,12 @@ func (c *container) restartPolicy() {
 	}
 	for i, rule := range c.RestartPolicyRules {
 		path := rules.Index(i)
-		oneOf(c, path.Child("action"), rule.Action, corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
+		oneOf(c.collector, path.Child("action"), rule.Action, corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
 		if rule.ExitCodes == nil {
 			c.add(field.Required(path.Child("exitCodes"), "must be specified"))
 			continue
 		}
-		oneOf(c, path.Child("exitCodes", "operator"), rule.ExitCodes.Operator, corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
+		oneOf(c.collector, path.Child("exitCodes", "operator"), rule.ExitCodes.Operator, corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
 		if n := len(rule.ExitCodes.Values); n > 255 {
 			c.add(field.TooMany(path.Child("exitCodes", "values"), n, 255))
 		}

@@ -83,9 +83,9 @@ func (c *container) stopSignal(signal corev1.Signal, path *field.Path) {
 			c.add(field.Forbidden(path, "may not be set for containers with empty `spec.os.name`"))
 		}
 	case corev1.Windows:
-		oneOf(c, path, signal, corev1.SIGKILL, corev1.SIGTERM)
+		oneOf(c.collector, path, signal, corev1.SIGKILL, corev1.SIGTERM)
 	}
-	oneOf(c, path, signal, stopSignals...)
+	oneOf(c.collector, path, signal, stopSignals...)
 }
 
 var stopSignals = []corev1.Signal{
@@ -128,7 +128,7 @@ func (c *container) handler(h *handler, path *field.Path) {
 	if h.httpGet != nil {
 		path := given("httpGet")
 		c.port(h.httpGet.Port, path.Child("port"))
-		oneOf(c, path.Child("scheme"), h.httpGet.Scheme, "", corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
+		oneOf(c.collector, path.Child("scheme"), h.httpGet.Scheme, "", corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
 		for i, header := range h.httpGet.HTTPHeaders {
 			c.invalid(path.Child("httpHeaders").Index(i).Child("name"), header.Name, validation.IsHTTPHeaderName(header.Name)...)
 		}

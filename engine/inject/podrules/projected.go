@@ -107,7 +107,7 @@ func (v *projectedVolume) trustBundleName(name string, path *field.Path) {
 // podCertificate checks a projection that the API server drops where its feature gate is off.
 func (v *projectedVolume) podCertificate(s *corev1.PodCertificateProjection, path *field.Path) {
 	v.signerName(s.SignerName, path.Child("signerName"))
-	oneOf(v, path.Child("keyType"), s.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+	oneOf(v.collector, path.Child("keyType"), s.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 	for _, key := range sortedKeys(s.UserAnnotations) {
 		v.add(validation.IsDomainPrefixedKey(path.Child("userAnnotations"), strings.ToLower(key))...)
 	}

@@ -25,7 +25,7 @@ func (c *container) securityContext() {
 		c.invalid(path.Child("runAsGroup"), *s.RunAsGroup, validation.IsValidGroupID(*s.RunAsGroup)...)
 	}
 	if s.ProcMount != nil {
-		oneOf(c, path.Child("procMount"), *s.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
+		oneOf(c.collector, path.Child("procMount"), *s.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
 		if c.pod.whole && *s.ProcMount == corev1.UnmaskedProcMount && (c.pod.Spec.HostUsers == nil || *c.pod.Spec.HostUsers) {
 			c.invalid(path.Child("procMount"), *s.ProcMount, "`hostUsers` must be false to use `Unmasked`")
 		}
@@ -182,13 +182,13 @@ func (p *pod) securityContext() {
 		}
 	}
 	if s.FSGroupChangePolicy != nil {
-		oneOf(p, path.Child("fsGroupChangePolicy"), *s.FSGroupChangePolicy, corev1.FSGroupChangeOnRootMismatch, corev1.FSGroupChangeAlways)
+		oneOf(p.collector, path.Child("fsGroupChangePolicy"), *s.FSGroupChangePolicy, corev1.FSGroupChangeOnRootMismatch, corev1.FSGroupChangeAlways)
 	}
 	if s.SupplementalGroupsPolicy != nil {
-		oneOf(p, path.Child("supplementalGroupsPolicy"), *s.SupplementalGroupsPolicy, corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
+		oneOf(p.collector, path.Child("supplementalGroupsPolicy"), *s.SupplementalGroupsPolicy, corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
 	}
 	if s.SELinuxChangePolicy != nil {
-		oneOf(p, path.Child("seLinuxChangePolicy"), *s.SELinuxChangePolicy, corev1.SELinuxChangePolicyRecursive, corev1.SELinuxChangePolicyMountOption)
+		oneOf(p.collector, path.Child("seLinuxChangePolicy"), *s.SELinuxChangePolicy, corev1.SELinuxChangePolicyRecursive, corev1.SELinuxChangePolicyMountOption)
 	}
 	if s.SeccompProfile != nil {
 		p.seccompProfile(s.SeccompProfile, path.Child("seccompProfile"))

@@ -10,10 +10,10 @@ import (
 // settings follows ValidatePodSpec for what is not a container or a volume.
 func (p *pod) settings() {
 	s, path := &p.Spec, p.spec
-	oneOf(p, path.Child("restartPolicy"), s.RestartPolicy, "", corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
-	oneOf(p, path.Child("dnsPolicy"), s.DNSPolicy, "", corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
+	oneOf(p.collector, path.Child("restartPolicy"), s.RestartPolicy, "", corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
+	oneOf(p.collector, path.Child("dnsPolicy"), s.DNSPolicy, "", corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
 	if s.PreemptionPolicy != nil {
-		oneOf(p, path.Child("preemptionPolicy"), *s.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
+		oneOf(p.collector, path.Child("preemptionPolicy"), *s.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	}
 	if s.ActiveDeadlineSeconds != nil {
 		p.inRange(path.Child("activeDeadlineSeconds"), *s.ActiveDeadlineSeconds, 1, 1<<31-1)
@@ -68,7 +68,7 @@ func (p *pod) tolerations() {
 		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
 			p.invalid(path.Child("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
 		}
-		oneOf(p, path.Child("effect"), t.Effect, "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
+		oneOf(p.collector, path.Child("effect"), t.Effect, "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
 		switch t.Operator {
 		case "", corev1.TolerationOpEqual:
 			p.invalid(path.Child("value"), t.Value, validation.IsValidLabelValue(t.Value)...)

@@ -75,7 +75,7 @@ func (v *volume) local() {
 		v.required(s.Path, path.Child("path"))
 		v.noBacksteps(path.Child("path"), s.Path)
 		if s.Type != nil {
-			oneOf(v, path.Child("type"), *s.Type, corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory,
+			oneOf(v.collector, path.Child("type"), *s.Type, corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory,
 				corev1.HostPathFileOrCreate, corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev, corev1.HostPathBlockDev)
 		}
 	}
