@@ -75,7 +75,7 @@ func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watc
 			return nil, err
 		}
 		for _, object := range found {
-			if u, ok := object.(*unstructured.Unstructured); ok && children.CanOwn(owner, u) && children.IsKeptBy(t.kind, u) {
+			if u, ok := object.(*unstructured.Unstructured); ok && children.CanOwn(owner, u) && children.MayBelongTo(t.kind, u) {
 				existing = append(existing, u)
 			}
 		}

@@ -175,7 +175,7 @@ func (c *controller) fill(ctx context.Context, selection informers.Selection, ha
 	}
 	err = w.AddIndexers(cache.Indexers{ownerIndex: indexByOwner})
 	if err == nil {
-		err = handle(ctx, w.Handle, handler)
+		err = registerAndSync(ctx, w.Handle, handler)
 	}
 	if err != nil {
 		w.Release()
@@ -185,9 +185,9 @@ func (c *controller) fill(ctx context.Context, selection informers.Selection, ha
 	return w, nil
 }
 
-// handle registers handler and returns when it has seen all objects that exist, so that no
+// registerAndSync registers handler and returns when it has seen all objects that exist, so that no
 // worker acts on a half-filled cache.
-func handle(ctx context.Context, register func(cache.ResourceEventHandler) (*informers.Registration, error), handler cache.ResourceEventHandler) error {
+func registerAndSync(ctx context.Context, register func(cache.ResourceEventHandler) (*informers.Registration, error), handler cache.ResourceEventHandler) error {
 	registration, err := register(handler)
 	if err != nil {
 		return err
@@ -214,11 +214,11 @@ func (c *controller) watch(ctx context.Context) error {
 			c.podEvents, err = c.pods.Handle(handler)
 			return c.podEvents, err
 		}
-		if err := handle(ctx, register, intake{c}.ofPods()); err != nil {
+		if err := registerAndSync(ctx, register, intake{c}.ofPods()); err != nil {
 			return fmt.Errorf("watch %s: %w", c.pods.Resource(), err)
 		}
 	}
-	if err := handle(ctx, c.objects.Handle, intake{c}.ofObjects()); err != nil {
+	if err := registerAndSync(ctx, c.objects.Handle, intake{c}.ofObjects()); err != nil {
 		return fmt.Errorf("watch %s: %w", c.objects.Resource(), err)
 	}
 	return nil

@@ -146,11 +146,11 @@ func needsReconcile(k *kind.Kind, e event) bool {
 	case a == nil, a.GetUID() != b.GetUID(), (a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil):
 		return true
 	case k.Target != nil:
-		return children.Decorates(k, a) != children.Decorates(k, b) || plan.IsKept(k, a) != plan.IsKept(k, b) ||
+		return children.Decorates(k, a) != children.Decorates(k, b) || plan.HasFinalizer(k, a) != plan.HasFinalizer(k, b) ||
 			!equality.Semantic.DeepEqual(k.Reads.Object.Of(a.Object), k.Reads.Object.Of(b.Object))
 	}
 	return a.GetGeneration() != b.GetGeneration() ||
-		plan.IsKept(k, a) && !slices.Equal(a.GetFinalizers(), b.GetFinalizers()) ||
+		plan.HasFinalizer(k, a) && !slices.Equal(a.GetFinalizers(), b.GetFinalizers()) ||
 		!equality.Semantic.DeepEqual(a.GetLabels(), b.GetLabels()) ||
 		!equality.Semantic.DeepEqual(a.GetAnnotations(), b.GetAnnotations())
 }

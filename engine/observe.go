@@ -158,7 +158,7 @@ func (r *reconciliation) list(
 		}
 		r.writes.listed(cache.MetaObjectToName(object), childPlace{resource, namespace}, found)
 		for i := range found.Items {
-			if children.IsKeptBy(r.kind, &found.Items[i]) {
+			if children.MayBelongTo(r.kind, &found.Items[i]) {
 				existing = append(existing, children.Of(resource, &found.Items[i]))
 			}
 		}

@@ -131,7 +131,7 @@ func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*
 	t.Cleanup(func() { giveUp.Stop(); c.queue.ShutDown() })
 	c.pods = p
 	p.start()
-	require.NoError(t, handle(t.Context(), p.Handle, intake{c}.ofPods()))
+	require.NoError(t, registerAndSync(t.Context(), p.Handle, intake{c}.ofPods()))
 	return c, api
 }
 

@@ -15,7 +15,7 @@ import (
 func Claim(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
 	_, hasOwner := entry(object, "labels", LabelOwnerUID)
 	_, hasName := entry(object, "annotations", AnnotationOwner)
-	isByHand := IsKeptBy(k, object) && NameInKind(object) != "" && !hasOwner && !hasName && (CanOwn(owner, object) || len(k.Elsewhere) > 0)
+	isByHand := MayBelongTo(k, object) && NameInKind(object) != "" && !hasOwner && !hasName && (CanOwn(owner, object) || len(k.Elsewhere) > 0)
 	if !isByHand && !IsChildOf(object, owner, k) {
 		return false
 	}

@@ -88,9 +88,9 @@ func KeysOf(k *kind.Kind, owner *unstructured.Unstructured) []OwnerKey {
 	return keys
 }
 
-// IsKeptBy reports whether an object is one that a kind would keep for one of its objects: a child of a
+// MayBelongTo reports whether an object is one that a kind would keep for one of its objects: a child of a
 // decorator has its name, and that of a kind has none. Several may keep children for the same object.
-func IsKeptBy(k *kind.Kind, object *unstructured.Unstructured) bool {
+func MayBelongTo(k *kind.Kind, object *unstructured.Unstructured) bool {
 	if k.Target == nil {
 		return decoratorOf(object) == ""
 	}
@@ -120,7 +120,7 @@ func decoratorOf(object *unstructured.Unstructured) string {
 // IsChildOf reports whether an object was created for an owner by a kind: it has its controller
 // reference or, without any, its label or its name.
 func IsChildOf(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
-	if !CanOwn(owner, object) || !IsKeptBy(k, object) {
+	if !CanOwn(owner, object) || !MayBelongTo(k, object) {
 		return false
 	}
 	keys := OwnerKeys(object)
@@ -130,7 +130,7 @@ func IsChildOf(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
 // BelongsTo reports whether an object is a child of an owner, or was created as one: it may have lost marks that the other
 // rule goes by.
 func BelongsTo(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
-	return IsKeptBy(k, object) && IsOwnedBy(object, owner) || IsChildOf(object, owner, k)
+	return MayBelongTo(k, object) && IsOwnedBy(object, owner) || IsChildOf(object, owner, k)
 }
 
 // ownedByDecorator begins AnnotationOwner of the children of decorators. A mere name would not do: another
@@ -169,7 +169,7 @@ func OwnerAt(k *kind.Kind, child metav1.Object, owner string) types.NamespacedNa
 // kind keeps; nil otherwise.
 func HolderOf(k *kind.Kind, child *unstructured.Unstructured) *metav1.OwnerReference {
 	holder := metav1.GetControllerOfNoCopy(child)
-	if holder == nil || !IsKeptBy(k, child) || holder.Kind != k.GroupVersionKind.Kind {
+	if holder == nil || !MayBelongTo(k, child) || holder.Kind != k.GroupVersionKind.Kind {
 		return nil
 	}
 	gv, err := schema.ParseGroupVersion(holder.APIVersion)

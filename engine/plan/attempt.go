@@ -127,7 +127,7 @@ func (a *Attempt) Outcome(now time.Time) (*Plan, *Outcome) {
 	o.isUnfinished = (!a.left.isInSync() || a.isLow) && !a.isBlocked()
 	o.Strays, o.wrote = a.strays, a.wrote
 	memory.learn(a.plan, a.left)
-	p, o := a.rounds.moved(a.plan, o, now)
+	p, o := a.rounds.countTransitions(a.plan, o, now)
 	o.isPending = o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.isUnfinished
 	if progress := memory.progress; progress != nil && progress.Problem != nil {
 		o.slowed(progress.Problem, progress.Next(now))

@@ -90,7 +90,7 @@ func (f *far) converge() (*Outcome, []Step) {
 func TestPlacesAreListedFirst(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
-	require.True(t, MustKeep(f.kind, f.owner, f.view, time.Now()))
+	require.True(t, NeedsFinalizer(f.kind, f.owner, f.view, time.Now()))
 	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
 	o, steps := f.converge()
 	require.Empty(t, steps)

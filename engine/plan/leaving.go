@@ -16,8 +16,8 @@ import (
 // elsewhere.
 const Finalizer = "fescue.dev/on-delete"
 
-// IsKept reports whether an object has the finalizer of its kind. A decorator has none.
-func IsKept(k *kind.Kind, object *unstructured.Unstructured) bool {
+// HasFinalizer reports whether an object has the finalizer of its kind. A decorator has none.
+func HasFinalizer(k *kind.Kind, object *unstructured.Unstructured) bool {
 	return k.Target == nil && slices.Contains(object.GetFinalizers(), Finalizer)
 }
 
@@ -27,11 +27,11 @@ func IsOrphaning(object *unstructured.Unstructured) bool {
 	return object.GetDeletionTimestamp() != nil && slices.Contains(object.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
-// MustKeep reports whether an object needs the finalizer before anything is done for it. An object that
+// NeedsFinalizer reports whether an object needs the finalizer before anything is done for it. An object that
 // is invalid, or that its kind cannot evaluate, does not: nothing is done for it, and it would be kept
 // for as long when it is deleted.
-func MustKeep(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) bool {
-	return k.IsHeld() && object.GetDeletionTimestamp() == nil && !IsKept(k, object) && Decide(k, object, v, now).Stalled == nil
+func NeedsFinalizer(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) bool {
+	return k.IsHeld() && object.GetDeletionTimestamp() == nil && !HasFinalizer(k, object) && Decide(k, object, v, now).Stalled == nil
 }
 
 // WithFinalizer returns the finalizers of an object with that of its kind, or without it.
@@ -46,13 +46,13 @@ func WithFinalizer(object *unstructured.Unstructured, wanted bool) []string {
 // isLeaving reports whether an object is being deleted and waits for the phases that follow that, or for children
 // elsewhere to be gone. One that was deleted before it got the finalizer has nothing that it could leave behind.
 func isLeaving(k *kind.Kind, object *unstructured.Unstructured) bool {
-	return object.GetDeletionTimestamp() != nil && IsKept(k, object) && (k.OnDelete != "" || children.Reaches(k, object))
+	return object.GetDeletionTimestamp() != nil && HasFinalizer(k, object) && (k.OnDelete != "" || children.Reaches(k, object))
 }
 
 // IsUnused reports whether an object is being deleted and has the finalizer for nothing: its kind has neither a phase
 // for that nor children elsewhere any more.
 func IsUnused(k *kind.Kind, object *unstructured.Unstructured) bool {
-	return object.GetDeletionTimestamp() != nil && IsKept(k, object) && !isLeaving(k, object)
+	return object.GetDeletionTimestamp() != nil && HasFinalizer(k, object) && !isLeaving(k, object)
 }
 
 // MustBeSure reports whether the children of an object have to be read from the API server itself: it is about to go,

@@ -50,9 +50,9 @@ type Outcome struct {
 	Abandoned bool
 	// Altered are the children of which the API server has stored other values than their templates have.
 	Altered error
-	// WakeAt is when to reconcile although nothing has changed; zero means never. moves is when the time moves the phase on, which may
+	// WakeAt is when to reconcile although nothing has changed; zero means never. phaseEnds is when time ends the phase, which may
 	// be later.
-	WakeAt, moves time.Time
+	WakeAt, phaseEnds time.Time
 	// Stalled is the problem that requires user action: the plan's, or else one of carrying
 	// it out. Passing is one that is expected to pass, and PassingSince when it began.
 	Stalled, Passing *Problem
@@ -80,7 +80,7 @@ type Outcome struct {
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) *Outcome {
 	o := &Outcome{
 		States: c.States, Children: v.Children, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
-		WakeAt: p.WakeAt, moves: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Leaving: c.Leaving, Altered: c.Altered,
+		WakeAt: p.WakeAt, phaseEnds: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Leaving: c.Leaving, Altered: c.Altered,
 	}
 	o.Waiting = o.Waiting || len(c.Leaving) > 0
 	o.Abandoned, o.lingers = v.Abandoned, p.lingers()
@@ -101,7 +101,7 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) *Outcome {
 		o.wake(c.AlteredRetry)
 	}
 	if c.Gone != nil && o.Stalled == nil {
-		o.Stalled = &Problem{reasonGone, joined(c.Gone.Error(), p.moves())}
+		o.Stalled = &Problem{reasonGone, joined(c.Gone.Error(), p.phaseMayEnd())}
 	}
 	if err := errors.Join(c.Rejected, done.Rejected); err != nil && o.Stalled == nil {
 		o.noteRejection(p, err)

@@ -83,9 +83,9 @@ func (r *Rounds) wrote(acts []string, parts int, now time.Time) {
 	progress.recent = slices.Clone(progress.recent[max(0, len(progress.recent)-maxRecent):])
 }
 
-// moved counts a change of phase, and of what the kind reads of its own status, as a round. If that has to wait, another plan is
+// countTransitions counts a change of phase, and of what the kind reads of its own status, as a round. If that has to wait, another plan is
 // returned instead, which stays in the phase.
-func (r *Rounds) moved(p *Plan, o *Outcome, now time.Time) (*Plan, *Outcome) {
+func (r *Rounds) countTransitions(p *Plan, o *Outcome, now time.Time) (*Plan, *Outcome) {
 	isRead := rereads(p, o)
 	if !isRead && len(p.Transitions) == 0 {
 		return p, o

@@ -45,7 +45,7 @@ func isPassing(err error) bool {
 // noteRejection notes a rejection of children: as a problem that is expected to pass, unless it has lasted too long, or as
 // one that requires user action.
 func (o *Outcome) noteRejection(p *Plan, err error) {
-	problem := &Problem{reasonChild, joined(err.Error(), p.moves())}
+	problem := &Problem{reasonChild, joined(err.Error(), p.phaseMayEnd())}
 	if _, isEndless := errors.AsType[children.EndlessError](err); isEndless {
 		problem.Reason = reasonEndless
 	}

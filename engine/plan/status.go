@@ -219,15 +219,15 @@ func succeeded(p *Plan, o *Outcome) metav1.Condition {
 
 // until describes the time that an object waits for; it is empty if there is none.
 func (o *Outcome) until() string {
-	if o.moves.IsZero() {
+	if o.phaseEnds.IsZero() {
 		return ""
 	}
-	return "waiting until " + o.moves.UTC().Format(time.RFC3339)
+	return "waiting until " + o.phaseEnds.UTC().Format(time.RFC3339)
 }
 
-// moves describes the time at which an object that is stalled may leave its phase nevertheless; it is
+// phaseMayEnd describes the time at which an object that is stalled may leave its phase nevertheless; it is
 // empty if there is none.
-func (p *Plan) moves() string {
+func (p *Plan) phaseMayEnd() string {
 	if p.WakeAt.IsZero() {
 		return ""
 	}

@@ -17,7 +17,7 @@ import (
 type View struct {
 	// Budget is that of the reconcile; nil is one for each decision.
 	Budget *kind.Budget
-	// Children are those that the kind keeps for the object (IsKeptBy), including those that are being
+	// Children are those that the kind keeps for the object (MayBelongTo), including those that are being
 	// deleted.
 	Children []children.Live
 	// Unmarked are the recorded children in other namespaces that name the object no more, or that others control.

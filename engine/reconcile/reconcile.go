@@ -118,7 +118,7 @@ type run struct {
 
 func (r *run) run(ctx context.Context) Result {
 	switch isLeaving := r.object.GetDeletionTimestamp() != nil; {
-	case isLeaving && !plan.IsKept(r.Kind, r.object):
+	case isLeaving && !plan.HasFinalizer(r.Kind, r.object):
 		return Result{Then: Done} // the garbage collector deletes the children
 	case plan.IsOrphaning(r.object):
 		return Result{Then: Done} // until they are no longer the object's
@@ -172,7 +172,7 @@ func (r *run) look(ctx context.Context, isLive bool) (*plan.View, error) {
 	if r.last != nil {
 		v.Passed = r.last.Passed
 	}
-	if plan.MustKeep(r.Kind, r.object, v, r.Now()) {
+	if plan.NeedsFinalizer(r.Kind, r.object, v, r.Now()) {
 		if r.object, err = r.setFinalizers(ctx, true); err != nil {
 			return nil, err
 		}

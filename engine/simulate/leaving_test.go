@@ -100,7 +100,7 @@ func TestOnDeleteEntersThePhase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLease(t, spec)
-			require.True(t, plan.IsKept(l.k, l.lease()))
+			require.True(t, plan.HasFinalizer(l.k, l.lease()))
 			if spec["done"] == true {
 				require.Equal(t, "DONE", kind.PhaseOf(l.lease().Object))
 				require.Equal(t, "True DONE", StateOf(l.lease(), nil).Conditions["Succeeded"])

@@ -135,7 +135,7 @@ func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, 
 		again = false
 		err = pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
 			object, ok := item.(*unstructured.Unstructured)
-			if !ok || !plan.IsKept(k, object) || children.Reaches(k, object) {
+			if !ok || !plan.HasFinalizer(k, object) || children.Reaches(k, object) {
 				return nil
 			}
 			if !dryRun {

@@ -320,7 +320,7 @@ func (r *remover) heldObjects(ctx context.Context) (held []heldObject, err error
 			return nil, err
 		}
 		for _, object := range found {
-			if !r.isOthers(object) && plan.IsKept(k, object) {
+			if !r.isOthers(object) && plan.HasFinalizer(k, object) {
 				held = append(held, heldObject{object, k})
 			}
 		}

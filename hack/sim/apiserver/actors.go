@@ -12,6 +12,9 @@ import (
 
 // These are what others do to a store, without a client: users, a kubelet, and who looks at what came of it.
 
+// Version returns that of the last write.
+func (s *Store) Version() int { return s.version }
+
 // Changes returns all writes, in their order.
 func (s *Store) Changes() []Change { return s.changes }
 

@@ -100,8 +100,7 @@ func TestModelAnswersAsTheAPIServer(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			namespace := testcluster.Namespace(t)
-			store, err := NewStore(time.Now, served...)
-			require.NoError(t, err)
+			store := NewStore(time.Now, served...)
 			model := &side{host: "http://model", client: &http.Client{Transport: NewServer(store)}, namespace: namespace}
 			kubernetes := &side{host: config.Host, client: client, namespace: namespace}
 			random := rand.New(rand.NewPCG(seed, 1))

@@ -26,8 +26,7 @@ func TestModelCollectsAsKubernetes(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			namespace := testcluster.Namespace(t)
-			store, err := NewStore(time.Now, served...)
-			require.NoError(t, err)
+			store := NewStore(time.Now, served...)
 			server := NewServer(store)
 			model := &side{host: "http://model", client: &http.Client{Transport: server}, namespace: namespace}
 			kubernetes := &side{host: config.Host, client: client, namespace: namespace}
@@ -150,8 +149,7 @@ func TestModelEndsNamespaces(t *testing.T) {
 	client, err := rest.HTTPClientFor(config)
 	require.NoError(t, err)
 	namespace := testcluster.Namespace(t)
-	store, err := NewStore(time.Now, served[:1]...)
-	require.NoError(t, err)
+	store := NewStore(time.Now, served[:1]...)
 	server := NewServer(store)
 	model := &side{host: "http://model", client: &http.Client{Transport: server}, namespace: namespace}
 	kubernetes := &side{host: config.Host, client: client, namespace: namespace}

@@ -20,8 +20,8 @@ import (
 // manager for the objects and one for their status.
 type fields struct{ whole, status *managedfields.FieldManager }
 
-// builtIn knows the types of Kubernetes: which lists are sets or maps.
-var builtIn = applyconfigurations.NewTypeConverter(scheme.Scheme)
+// ofKubernetes knows the types of Kubernetes: which lists are sets or maps.
+var ofKubernetes = applyconfigurations.NewTypeConverter(scheme.Scheme)
 
 func newFields(r Resource) (f fields, err error) {
 	kind := r.GroupVersion().WithKind(r.Kind)
@@ -43,7 +43,7 @@ func newFieldManager(r Resource, kind schema.GroupVersionKind, subresource strin
 		filters[fieldpath.APIVersion(kind.GroupVersion().String())] = fieldpath.NewExcludeSetFilter(set)
 	}
 	if !r.isCustom() {
-		return managedfields.NewDefaultFieldManager(builtIn, objects{}, objects{}, objects{}, kind, kind.GroupVersion(), subresource, filters)
+		return managedfields.NewDefaultFieldManager(ofKubernetes, objects{}, objects{}, objects{}, kind, kind.GroupVersion(), subresource, filters)
 	}
 	types, err := typesOf(r)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 func (s *Store) EndNamespace(name string) {
 	if _, isOver := s.namespaces[name]; !isOver {
 		s.namespaces[name] = namespaceEnds
+		s.version++ // of the namespace
 	}
 }
 
@@ -22,6 +23,7 @@ func (s *Store) EndNamespace(name string) {
 func (s *Store) BeginNamespace(name string) bool {
 	if s.namespaces[name] == namespaceGone {
 		delete(s.namespaces, name)
+		s.version++
 	}
 	return s.namespaces[name] == ""
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
 // crdRules are those of a version of a CRD for its objects, in the steps in which the API server takes them: it has them in a package that
@@ -52,8 +53,37 @@ func rulesOf(crd *apiextensionsv1.CustomResourceDefinition, version string) (*cr
 			return nil, err
 		}
 	}
+	compilePatterns(of.OpenAPIV3Schema)
 	r.cel = cel.NewValidator(r.structural, true, celconfig.PerCallLimit)
 	return r, nil
+}
+
+// compilePatterns compiles the patterns of a schema. The library has a cache of them for the process, and locks it when it compiles one:
+// then a history would go on in another way than after one that has compiled the same.
+func compilePatterns(of *apiextensions.JSONSchemaProps) {
+	_ = validate.Pattern("", "", "", of.Pattern)
+	each := func(all map[string]apiextensions.JSONSchemaProps) {
+		for _, property := range all {
+			compilePatterns(&property)
+		}
+	}
+	each(of.Properties)
+	each(of.PatternProperties)
+	each(of.Definitions)
+	for _, some := range [][]apiextensions.JSONSchemaProps{of.AllOf, of.AnyOf, of.OneOf} {
+		for i := range some {
+			compilePatterns(&some[i])
+		}
+	}
+	if of.Not != nil {
+		compilePatterns(of.Not)
+	}
+	if of.Items != nil && of.Items.Schema != nil {
+		compilePatterns(of.Items.Schema)
+	}
+	if of.AdditionalProperties != nil && of.AdditionalProperties.Schema != nil {
+		compilePatterns(of.AdditionalProperties.Schema)
+	}
 }
 
 // decode changes an object as the API server does when it decodes it: it drops fields that the schema does not know, which it returns,

@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Resource is a type that is served.
+// Resource is a type that is served. Stores may share it.
 type Resource struct {
 	schema.GroupVersionResource
 	Kind string
@@ -39,6 +39,7 @@ type Resource struct {
 	CRD *apiextensionsv1.CustomResourceDefinition
 
 	rules *crdRules
+	fields
 }
 
 // Custom returns the resource that a CRD defines, in the version that is stored.
@@ -52,11 +53,16 @@ func Custom(crd *apiextensionsv1.CustomResourceDefinition) (r Resource, err erro
 		return r, err
 	}
 	rules, err := rulesOf(crd, version)
-	return Resource{
+	if err != nil {
+		return r, err
+	}
+	r = Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: crd.Spec.Group, Version: version, Resource: crd.Spec.Names.Plural},
 		Kind:                 crd.Spec.Names.Kind, IsClusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped,
 		HasStatus: subresources != nil && subresources.Status != nil, HasGeneration: true, CRD: crd, rules: rules,
-	}, err
+	}
+	r.fields, err = newFields(r)
+	return r, err
 }
 
 // withStatus are the types of Kubernetes that have a status, and whether they have a generation.
@@ -77,7 +83,7 @@ var ofCluster = sets.New(
 // Of returns the resource of a type: one of Kubernetes, or one that a CRD defines whose objects may have all fields.
 func Of(kind schema.GroupVersionKind) (Resource, error) {
 	if scheme.Scheme.Recognizes(kind) {
-		return BuiltIn(kind), nil
+		return builtIn(kind)
 	}
 	return Custom(definition(kind, apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}))
 }
@@ -99,13 +105,15 @@ func definition(kind schema.GroupVersionKind, of apiextensionsv1.JSONSchemaProps
 	}
 }
 
-// BuiltIn returns the resource of a type of Kubernetes.
-func BuiltIn(kind schema.GroupVersionKind) Resource {
+// builtIn returns the resource of a type of Kubernetes.
+func builtIn(kind schema.GroupVersionKind) (r Resource, err error) {
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	hasGeneration, hasStatus := withStatus[kind.GroupKind()]
-	return Resource{
+	r = Resource{
 		GroupVersionResource: resource, Kind: kind.Kind, IsClusterScoped: ofCluster.Has(kind.GroupKind()), HasStatus: hasStatus, HasGeneration: hasGeneration,
 	}
+	r.fields, err = newFields(r)
+	return r, err
 }
 
 func (r Resource) isCustom() bool { return r.CRD != nil }
@@ -116,7 +124,6 @@ type key struct{ namespace, name string }
 // table has the objects of a resource.
 type table struct {
 	Resource
-	fields
 	objects map[key]*unstructured.Unstructured
 	// dropped are the objects that are stored with empty fields of the metadata, which nobody sees: so the next write changes them,
 	// even if it is the same.
@@ -212,16 +219,12 @@ func changes(path string, before, after any) (all []string) {
 const firstVersion = 100
 
 // NewStore returns a store that serves resources, with no objects. now is the clock.
-func NewStore(now func() time.Time, resources ...Resource) (*Store, error) {
+func NewStore(now func() time.Time, resources ...Resource) *Store {
 	s := &Store{now: now, version: firstVersion, forgotten: firstVersion, namespaces: make(map[string]string)}
 	for _, r := range resources {
-		fields, err := newFields(r)
-		if err != nil {
-			return nil, err
-		}
-		s.tables = append(s.tables, &table{Resource: r, fields: fields, objects: make(map[key]*unstructured.Unstructured), dropped: make(map[key]bool)})
+		s.tables = append(s.tables, &table{Resource: r, objects: make(map[key]*unstructured.Unstructured), dropped: make(map[key]bool)})
 	}
-	return s, nil
+	return s
 }
 
 // table returns that of a resource; nil if it is not served.

@@ -52,7 +52,7 @@ var bugs = []bug{
 	{"an object is reconciled without its Lease", "shards.go", "	if !part.mine {\n		return nil, false\n	}\n	part.running.Add(1)", "	part.running.Add(1)"},
 	{"all shards act on an object", "shards.go", "return c.shards.of(object) == c.shard }", "return c.shards.of(object) >= 0 }"},
 	{"an object that was made again is taken for the former", "writes.go", "if known == nil || known.uid != uid {", "if known == nil {"},
-	{"an object has no finalizer", "reconcile/reconcile.go", "	if plan.MustKeep(r.Kind, r.object, v, r.Now()) {", "	if plan.MustKeep(r.Kind, r.object, v, r.Now()) && false {"},
+	{"an object has no finalizer", "reconcile/reconcile.go", "	if plan.NeedsFinalizer(r.Kind, r.object, v, r.Now()) {", "	if plan.NeedsFinalizer(r.Kind, r.object, v, r.Now()) && false {"},
 	{"an object is let go too early", "reconcile/reconcile.go", "		next = o.Next(object != p.Object)\n", "		if next = o.Next(object != p.Object); object.GetDeletionTimestamp() != nil {\n			next = plan.Release\n		}\n"},
 	{"the numbers of members are forgotten", "plan/memory.go", "	for set, highest := range c.Numbers {", "	for set, highest := range c.Numbers {\n		break"},
 	{"what is remembered is not read again after a conflict", "reconcile.go", "	if apierrors.IsConflict(result.Err) && r.writes.hasObject(r.name) {", "	if false {"},

@@ -40,9 +40,12 @@ type Options struct {
 	// Seed decides what users, the kubelet and the faults do. With the runtime of hack/sim/overlay, the order of everything follows
 	// from that of simrt.
 	Seed uint64
-	// Kinds are what the operator runs and users create. Make returns an object of one of them; nil is one that its schema makes.
+	// Kinds are what the operator runs and users create.
 	Kinds []*kind.Kind
-	Make  func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any
+	// Served are the resources that they need, which Served returns. Histories may share them; without any, a history has its own.
+	Served []apiserver.Resource
+	// Make returns an object of one of the kinds; nil is one that its schema makes.
+	Make func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any
 	// Objects is how many users create.
 	Objects int
 	// Unchecked means that objects are stored as they are made, as while nothing validates them.
@@ -82,20 +85,19 @@ type Result struct {
 
 // begin returns a history that has not begun to be played.
 func begin(o Options) (*history, error) {
-	served, err := servedFor(o.Kinds, o.Unchecked)
-	if err != nil {
-		return nil, err
+	if o.Served == nil {
+		var err error
+		if o.Served, err = Served(o.Kinds, o.Unchecked); err != nil {
+			return nil, err
+		}
 	}
-	store, err := apiserver.NewStore(time.Now, served...)
-	if err != nil {
-		return nil, err
-	}
+	store := apiserver.NewStore(time.Now, o.Served...)
 	if o.Make == nil {
 		o.Make = sampled
 	}
 	time.Sleep(o.Start)
 	h := &history{
-		Options: o, served: served, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))},
+		Options: o, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))},
 		began: time.Now(), altered: sets.New[types.UID](), marksOf: make(map[string]types.UID),
 		notes: notes{arrivedLate: sets.New[string](), unanswered: make(map[string]time.Time)},
 	}
@@ -142,7 +144,7 @@ func Play(o Options) (r Result, err error) {
 	h.server.Do("", func(s *apiserver.Store) { settled = len(s.Changes()) })
 	sent := h.requests.Load() - before
 	// Each resource is listed and watched, each change may be followed by some requests, and what is rejected is tried again.
-	if most := 5*len(h.served) + 10*(settled-changed) + 100*(o.Objects+1); sent > int64(most) && !o.Moves {
+	if most := 5*len(h.Served) + 10*(settled-changed) + 100*(o.Objects+1); sent > int64(most) && !o.Moves {
 		r.Violations = append(r.Violations, fmt.Sprintf("%d requests in %v, with %d changes: more than %d", sent, o.Calm, settled-changed, most))
 	}
 	if err := h.operateAll(1, min(time.Minute, o.Calm), 0, false); err != nil {
@@ -175,8 +177,8 @@ func isEndless(c apiserver.Change) bool {
 	})
 }
 
-// servedFor returns the resources that kinds need: their own, which validate their objects or not, and those of what they own and read.
-func servedFor(kinds []*kind.Kind, unchecked bool) (served []apiserver.Resource, err error) {
+// Served returns the resources that kinds need: their own, which validate their objects or not, and those of what they own and read.
+func Served(kinds []*kind.Kind, unchecked bool) (served []apiserver.Resource, err error) {
 	types := sets.New(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, coordinationv1.SchemeGroupVersion.WithKind("Lease"))
 	for _, k := range kind.WithoutDecorators(kinds) {
 		manifest, err := crds.Object(k, true)
@@ -222,7 +224,6 @@ func servedFor(kinds []*kind.Kind, unchecked bool) (served []apiserver.Resource,
 // history is one that is being played.
 type history struct {
 	Options
-	served  []apiserver.Resource
 	server  *apiserver.Server
 	random  *source
 	began   time.Time
@@ -263,11 +264,22 @@ func (s *source) own() *rand.Rand {
 	return rand.New(rand.NewPCG(s.random.Uint64(), 2))
 }
 
-// repeat has someone do something to the store, each time within a second.
+// idle is how often someone finds nothing to do until nothing is left to do: each time, half of the objects are passed over.
+const idle = 60
+
+// repeat has someone do something to the store, each time within a second. Who found nothing to do waits for the next write.
 func (h *history) repeat(ctx context.Context, by string, do func(*apiserver.Store)) {
-	for ctx.Err() == nil {
+	for version, unchanged := 0, 0; ctx.Err() == nil; unchanged++ {
 		sleep(ctx, time.Duration(h.random.IntN(int(time.Second))))
-		h.server.Do(by, do)
+		h.server.Do(by, func(s *apiserver.Store) {
+			if s.Version() == version && unchanged > idle {
+				return
+			}
+			do(s)
+			if s.Version() != version {
+				version, unchanged = s.Version(), 0
+			}
+		})
 	}
 }
 
@@ -285,5 +297,5 @@ func (h *history) resourceOf(k *kind.Kind) schema.GroupVersionResource {
 
 // resource returns that of a type, which is served.
 func (h *history) resource(of schema.GroupVersionKind) apiserver.Resource {
-	return h.served[slices.IndexFunc(h.served, func(r apiserver.Resource) bool { return r.GroupVersion().WithKind(r.Kind) == of })]
+	return h.Served[slices.IndexFunc(h.Served, func(r apiserver.Resource) bool { return r.GroupVersion().WithKind(r.Kind) == of })]
 }

@@ -202,6 +202,8 @@ func made(t *testing.T, seed uint64, delay time.Duration) Options {
 		o := others(kinds, seed, delay)
 		o.Moves = slices.ContainsFunc(kinds, func(k *kind.Kind) bool { return len(k.Phases) > 0 })
 		o.Cycles = true
+		o.Served, err = Served(kinds, false)
+		require.NoError(t, err)
 		o.Objects, o.Disturbed = min(o.Objects, 2), 10*time.Second
 		if o.Calm = 7 * time.Minute; o.Moves { // longer than deadlines, and than an operator waits for the Lease of one that was killed
 			o.Calm = 10 * time.Second

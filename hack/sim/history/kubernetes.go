@@ -16,7 +16,7 @@ import (
 // workloads has some objects get the status that Kubernetes gives them, and some Pods and Jobs end.
 func (h *history) workloads(s *apiserver.Store) {
 	isOver := !h.Ends && time.Since(h.began) > h.Disturbed // or what replaces Pods that end would never rest
-	for _, r := range h.served {
+	for _, r := range h.Served {
 		if r.CRD != nil || !r.HasStatus {
 			continue
 		}

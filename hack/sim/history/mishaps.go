@@ -36,7 +36,7 @@ func (h *history) compact(context.Context, *rand.Rand) {
 
 // forbid withdraws the rights to a resource, until the next mishap of this kind or until the disturbances end.
 func (h *history) forbid(_ context.Context, random *rand.Rand) {
-	resource := h.served[random.IntN(len(h.served))].GroupVersionResource
+	resource := h.Served[random.IntN(len(h.Served))].GroupVersionResource
 	h.tell("the rights to %s are withdrawn", resource.Resource)
 	h.server.Forbid(&resource)
 }

@@ -65,7 +65,7 @@ func (h *history) operate(d time.Duration, kill bool) error {
 		return err
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, r := range h.served {
+	for _, r := range h.Served {
 		mapper.AddSpecific(r.GroupVersion().WithKind(r.Kind), r.GroupVersionResource, r.GroupVersionResource, scopeOf(r))
 	}
 	ctx, stop := context.WithCancel(context.Background())

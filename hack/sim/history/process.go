@@ -200,11 +200,11 @@ func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *un
 	if with == nil {
 		return nil
 	}
-	i := slices.IndexFunc(p.history.served, func(r apiserver.Resource) bool { return r.Resource == with.Kind && r.Group == with.Group })
+	i := slices.IndexFunc(p.history.Served, func(r apiserver.Resource) bool { return r.Resource == with.Kind && r.Group == with.Group })
 	if i < 0 {
 		return nil
 	}
-	resource, name := p.history.served[i], types.NamespacedName{Name: with.Name}
+	resource, name := p.history.Served[i], types.NamespacedName{Name: with.Name}
 	if !resource.IsClusterScoped {
 		_, rest, _ := strings.Cut(path, "/namespaces/")
 		name.Namespace, _, _ = strings.Cut(rest, "/")

@@ -25,7 +25,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 	"github.com/fescue-dev/fescue/hack/sim/simrt"
 	"github.com/fescue-dev/fescue/internal/testing/kindtest"
@@ -39,7 +41,7 @@ var (
 
 const (
 	// played is how many histories a process plays until it collects garbage: that may not happen within one.
-	played = 20
+	played = 50
 	// repeated is how many histories of each process another one plays as well.
 	repeated = 3
 )
@@ -131,8 +133,8 @@ func playBatch(t *testing.T) (b batch) {
 		}
 		if len(r.Violations) > 0 {
 			o, shortest := shrunk(t, of(seed), r)
-			b.Violations = append(b.Violations, fmt.Sprintf("seed %d: %s\nthe shortest history that was found has %d objects, %d operators, %d kills and the faults %+v: %s\n%s",
-				seed, strings.Join(r.Violations, "; "), o.Objects, o.Operators, o.Kills, o.Faults, strings.Join(shortest.Violations, "; "), strings.Join(shortest.Story, "\n")))
+			b.Violations = append(b.Violations, fmt.Sprintf("seed %d, in a process that began with seed %d: %s\nthe shortest history that was found has %d objects, %d operators, %d kills and the faults %+v: %s\n%s",
+				seed, *firstHistory, strings.Join(r.Violations, "; "), o.Objects, o.Operators, o.Kills, o.Faults, strings.Join(shortest.Violations, "; "), strings.Join(shortest.Story, "\n")))
 		}
 	}
 	return b
@@ -167,25 +169,41 @@ func shrunk(t *testing.T, o Options, r Result) (Options, Result) {
 	return o, r
 }
 
-// everyKind returns what the history of a seed is made of: of Ats, of other kinds, or of one that the seed makes.
+// everyKind returns what the history of a seed is made of: of Ats, of other kinds, or of one that the seed makes. Histories of the same
+// kinds share what is served.
 func everyKind(t *testing.T) func(seed uint64) Options {
-	at := kindtest.Named(t, kindtest.Shipped(t), "At")
-	of := manyKinds(t)
-	return func(seed uint64) Options {
+	at, many := kindtest.Named(t, kindtest.Shipped(t), "At"), manyKinds(t)
+	servedTo := func(kinds ...*kind.Kind) []apiserver.Resource {
+		served, err := Served(kinds, false)
+		require.NoError(t, err)
+		return served
+	}
+	servedToMany := make([][]apiserver.Resource, len(many))
+	for i, kinds := range many {
+		servedToMany[i] = servedTo(kinds...)
+	}
+	servedToAts := servedTo(at)
+	return func(seed uint64) (o Options) {
 		delay := []time.Duration{0, 20 * time.Millisecond, 500 * time.Millisecond}[rand.New(rand.NewPCG(seed, 5)).IntN(3)]
+		every := uint64(4) // of so many histories, one is of many kinds
+		if *isSmall {
+			every = 2
+		}
 		switch {
-		case *isSmall && seed%2 == 0:
-			return small(ats(at, seed, delay))
-		case *isSmall:
-			return small(others(of[seed/2%uint64(len(of))], seed, delay))
-		}
-		switch seed % 4 {
-		case 1:
-			return others(of[seed/4%uint64(len(of))], seed, delay)
-		case 3:
+		case seed%every == 1:
+			i := seed / every % uint64(len(many))
+			o = others(many[i], seed, delay)
+			o.Served = servedToMany[i]
+		case seed%every == 3:
 			return made(t, seed, delay)
+		default:
+			o = ats(at, seed, delay)
+			o.Served = servedToAts
 		}
-		return ats(at, seed, delay)
+		if *isSmall {
+			o = small(o)
+		}
+		return o
 	}
 }
 
@@ -199,6 +217,7 @@ func small(o Options) Options {
 func play(t *testing.T, o Options) (r Result, stats simrt.Stats) {
 	random := rand.New(rand.NewPCG(o.Seed, 4))
 	pick := func(from ...uint32) uint32 { return from[random.IntN(len(from))] }
+	legacyregistry.Reset() // client-go counts for the process, and locks where it has not counted before
 	synctest.Test(t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, o.Seed) // identities of operators
 		simrt.Start(simrt.Options{Seed: o.Seed, Yield: pick(0, 2, 8, 32), Tick: pick(0, 10_000, 100_000), Demote: pick(0, 0, 50)})

@@ -153,7 +153,7 @@ func (u user) one(has func(apiserver.Resource, *unstructured.Unstructured) bool)
 		object   *unstructured.Unstructured
 	}
 	var all []live
-	for _, r := range u.served {
+	for _, r := range u.Served {
 		for _, object := range u.store.List(r.GroupVersionResource) {
 			if has(r, object) {
 				all = append(all, live{r, object})
@@ -389,7 +389,7 @@ func hold(u user) {
 
 // letGo removes all finalizers of hold.
 func letGo(u user) {
-	for _, r := range u.served {
+	for _, r := range u.Served {
 		for _, object := range u.store.List(r.GroupVersionResource) {
 			if slices.Contains(object.GetFinalizers(), heldBy) {
 				free := object.DeepCopy()

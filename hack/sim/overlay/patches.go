@@ -21,7 +21,7 @@ var patches = []patch{
 		},
 		{ // not the streams of threads: chance decides which of them runs main
 			"\tmp := getg().m\n\tc := &mp.chacha8\n",
-			"\tif simIn() {\n\t\treturn simDraw()\n\t}\n\tif simReady {\n\t\treturn simNext(&simOutside)\n\t}\n\tmp := getg().m\n\tc := &mp.chacha8\n",
+			"\tif simIn() {\n\t\treturn simSteady()\n\t}\n\tif simReady {\n\t\treturn simNext(&simOutside)\n\t}\n\tmp := getg().m\n\tc := &mp.chacha8\n",
 		},
 	}},
 	{"runtime/select.go", []replacement{
@@ -67,6 +67,13 @@ var patches = []patch{
 			"func internal_sync_nanotime() int64 {\n\tif gp := getg(); sim.on && gp.bubble != nil {\n\t\treturn gp.bubble.now\n\t}\n\treturn nanotime()\n",
 		},
 	}},
+	// What programs draw goes on from number to number.
+	{"math/rand/rand.go", []replacement{
+		{"//go:linkname runtime_rand runtime.rand\n", "//go:linkname runtime_rand runtime.simRand\n"},
+	}},
+	{"math/rand/v2/rand.go", []replacement{
+		{"//go:linkname runtime_rand runtime.rand\n", "//go:linkname runtime_rand runtime.simRand\n"},
+	}},
 	{"sync/mutex.go", []replacement{
 		{"\tm.mu.Lock()\n", "\truntime_simYield()\n\tm.mu.Lock()\n"},
 		{"\tm.mu.Unlock()\n", "\tm.mu.Unlock()\n\truntime_simYield()\n"},
@@ -77,8 +84,14 @@ var patches = []patch{
 		{"func (rw *RWMutex) RUnlock() {\n", "func (rw *RWMutex) RUnlock() {\n\tdefer runtime_simYield()\n"},
 		{"func (rw *RWMutex) Unlock() {\n", "func (rw *RWMutex) Unlock() {\n\tdefer runtime_simYield()\n"},
 	}},
+	// The locks of what happens once in a process, of what is unique in it, and of the pools themselves, are no points at which to yield.
+	{"unique/canonmap.go", []replacement{
+		{"\t\"sync\"\n", "\tsync \"internal/sync\" // whose locks the simulation leaves alone\n"},
+	}},
+	{"sync/once.go", []replacement{
+		{"\to.m.Lock()\n\tdefer o.m.Unlock()\n", "\to.m.mu.Lock()\n\tdefer o.m.mu.Unlock()\n"},
+	}},
 	{"sync/pool.go", []replacement{
-		// the lock of the pools themselves is no point at which to yield
 		{"\tallPoolsMu.Lock()\n\tdefer allPoolsMu.Unlock()\n", "\tallPoolsMu.mu.Lock()\n\tdefer allPoolsMu.mu.Unlock()\n"},
 	}},
 	{"sync/runtime.go", []replacement{

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unique"
 
 	"github.com/stretchr/testify/require"
 
@@ -82,6 +83,34 @@ func TestHistoriesRepeat(t *testing.T) {
 	require.NotEmpty(t, outputs[0])
 	require.Equal(t, outputs[0], outputs[1])
 	require.Equal(t, outputs[0], outputs[2])
+}
+
+// A history goes on alike after what is done once in a process was done: where something is found out for the first time, and cached.
+func TestCachesChangeNothing(t *testing.T) {
+	if !*isChild {
+		t.Parallel()
+		child(t)
+		return
+	}
+	history(t, simrt.Options{Yield: 8}, func() { torture(new(trace), 4, 20) })
+	for seed := range uint64(100) {
+		play := func(first bool) (simrt.Stats, uint64) {
+			var once sync.Once
+			if !first {
+				once.Do(func() {})
+			}
+			var events trace
+			stats := history(t, simrt.Options{Seed: seed, Yield: 8, Tick: 10_000}, func() {
+				once.Do(func() { unique.Make(fmt.Sprint("seed ", seed, len(map[int]int{int(seed): 1}))) })
+				torture(&events, 4, 20)
+			})
+			return stats, events.hash
+		}
+		stats, events := play(true)
+		again, eventsAgain := play(false)
+		require.Equal(t, stats.Hash, again.Hash, "seed %d", seed)
+		require.Equal(t, events, eventsAgain, "seed %d", seed)
+	}
 }
 
 // Bugs of concurrency show in a part of the seeds, each with the choices that it needs.
