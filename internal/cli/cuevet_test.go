@@ -15,6 +15,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/manifest"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 	"github.com/fescue-dev/fescue/internal/testing/kindtest"
+	"github.com/fescue-dev/fescue/internal/vet"
 )
 
 // manifestFolders are the folders in testdata/manifests, each with the verdicts of the plain cue
@@ -89,7 +90,7 @@ func manifestsIn(t *testing.T, dir ...string) []string {
 // kinds. Some of the sources have kinds of their own.
 func shippedSamples(t *testing.T) []string {
 	t.Helper()
-	v := newVetter(load.NewKinds(kindtest.Shipped(t)...))
+	kinds := load.NewKinds(kindtest.Shipped(t)...)
 	files := manifestsIn(t, "config/samples")
 	require.NotEmpty(t, files)
 	sources, err := filepath.Glob(filepath.Join(repository, "testdata", "sources", "*"))
@@ -102,8 +103,8 @@ func shippedSamples(t *testing.T) []string {
 		require.NoError(t, err)
 		objects, _ := manifest.Read(file, text)
 		return slices.ContainsFunc(objects, func(o manifest.Object) bool {
-			gvk, _ := typeOf(o.Content)
-			return v.catalog.ByGVK(gvk) == nil
+			gvk, _ := vet.TypeOf(o.Content)
+			return kinds.ByGVK(gvk) == nil
 		})
 	})
 }

@@ -18,8 +18,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/internal/manifest"
+	"github.com/fescue-dev/fescue/internal/vet"
 )
 
 const injectHelp = `Inject adds sidecars to the Pods in manifests and to the Pod templates of Deployments,
@@ -90,22 +92,22 @@ func (o injectOptions) inject(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
 	}
-	v := newVetter(kinds)
-	candidates := o.readInjections(v)
+	v := vet.New(kinds)
+	candidates := o.readInjections(kinds, v)
 	injector := inject.NewInjector("", kinds.All())
 	var writeErr error
 	for _, arg := range o.files {
-		readManifests(arg, o.recursive, o.standardInput, func(f manifestFile) {
-			for _, object := range v.read(f) {
+		readManifests(arg, o.recursive, o.standardInput, func(f vet.File) {
+			for _, object := range readObjects(v, f) {
 				injected := o.injectObject(v, object, injector, candidates)
 				writeErr = errors.Join(writeErr, write(o.standardOutput, injected))
 			}
 		})
 	}
-	if err := errors.Join(writeErr, v.report.print(o.standardError, "text")); err != nil {
+	if err := errors.Join(writeErr, v.Report.Print(o.standardError, "text")); err != nil {
 		return err
 	}
-	if len(v.report.Errors) > 0 {
+	if len(v.Report.Errors) > 0 {
 		return errFindings
 	}
 	return nil
@@ -113,23 +115,23 @@ func (o injectOptions) inject(ctx context.Context) error {
 
 // readInjections reads and checks the objects to inject. Objects of kinds that do not inject are
 // only checked.
-func (o injectOptions) readInjections(v *vetter) (candidates []*inject.Injection) {
+func (o injectOptions) readInjections(kinds *load.Kinds, v *vet.Vetter) (candidates []*inject.Injection) {
 	for _, arg := range o.sources {
-		readManifests(arg, o.recursive, o.standardInput, func(f manifestFile) {
-			for _, object := range v.read(f) {
-				if findings := v.vetObject(object, nil); len(findings) > 0 {
-					v.report.Errors = append(v.report.Errors, findings...)
+		readManifests(arg, o.recursive, o.standardInput, func(f vet.File) {
+			for _, object := range readObjects(v, f) {
+				if findings := v.Object(object, nil); len(findings) > 0 {
+					v.Report.Errors = append(v.Report.Errors, findings...)
 					continue
 				}
 				u := unstructured.Unstructured{Object: object.Content}
-				k := v.catalog.ByGVK(u.GroupVersionKind())
+				k := kinds.ByGVK(u.GroupVersionKind())
 				if k == nil || !k.Injects() {
 					continue
 				}
 				u.Object, _ = k.AsStored(u.Object) // it was checked
 				injection, err := injectionOf(k, u, o.namespace)
 				if err != nil {
-					v.report.Errors = append(v.report.Errors, objectFinding(object, err.Error()))
+					v.Report.Errors = append(v.Report.Errors, objectFinding(object, err.Error()))
 					continue
 				}
 				candidates = append(candidates, injection)
@@ -139,10 +141,10 @@ func (o injectOptions) readInjections(v *vetter) (candidates []*inject.Injection
 	return candidates
 }
 
-// read reads the objects in a file, and reports what cannot be read.
-func (v *vetter) read(f manifestFile) []manifest.Object {
-	objects, findings := readObjects(f)
-	v.report.Errors = append(v.report.Errors, findings...)
+// readObjects reads the objects in a file, and reports what cannot be read.
+func readObjects(v *vet.Vetter, f vet.File) []manifest.Object {
+	objects, findings := vet.Read(f)
+	v.Report.Errors = append(v.Report.Errors, findings...)
 	return objects
 }
 
@@ -153,10 +155,10 @@ func injectionOf(k *kind.Kind, u unstructured.Unstructured, namespace string) (*
 }
 
 // objectFinding is a finding about an object as a whole.
-func objectFinding(object manifest.Object, message string) finding {
-	f := about(object)
-	f.Type, f.Message = injectionType, message
-	return f.at(object.Position)
+func objectFinding(object manifest.Object, message string) vet.Finding {
+	f := vet.About(object)
+	f.Type, f.Message = vet.InjectionType, message
+	return f.At(object.Position)
 }
 
 // injectedObject is an object before and after.
@@ -170,14 +172,14 @@ type injectedObject struct {
 }
 
 // injectObject injects into the Pod of an object, and reports what is not injected.
-func (o injectOptions) injectObject(v *vetter, object manifest.Object, injector *inject.Injector, candidates []*inject.Injection) injectedObject {
+func (o injectOptions) injectObject(v *vet.Vetter, object manifest.Object, injector *inject.Injector, candidates []*inject.Injection) injectedObject {
 	result := injectedObject{file: object.Position.File, before: object.Content, after: object.Content}
 	u := unstructured.Unstructured{Object: object.Content}
 	if result.template, result.hasPod = inject.TemplateOf(u.GroupVersionKind()); !result.hasPod {
 		return result
 	}
 	fail := func(err error) injectedObject {
-		v.report.Errors = append(v.report.Errors, objectFinding(object, err.Error()))
+		v.Report.Errors = append(v.Report.Errors, objectFinding(object, err.Error()))
 		return result
 	}
 	pod, found, err := unstructured.NestedMap(object.Content, result.template...)
@@ -194,10 +196,10 @@ func (o injectOptions) injectObject(v *vetter, object manifest.Object, injector 
 		return fail(err)
 	}
 	for _, warning := range injected.Warnings() {
-		v.report.Errors = append(v.report.Errors, objectFinding(object, warning))
+		v.Report.Errors = append(v.Report.Errors, objectFinding(object, warning))
 	}
 	if len(injected.Outcomes) == 0 {
-		v.report.Advice = append(v.report.Advice, objectFinding(object, "nothing is injected: the Pod has no annotation that requests it, and no selector matches its labels"))
+		v.Report.Advice = append(v.Report.Advice, objectFinding(object, "nothing is injected: the Pod has no annotation that requests it, and no selector matches its labels"))
 	}
 	if injected.Patch == nil {
 		return result

@@ -11,21 +11,15 @@ import (
 	"strings"
 
 	"github.com/fescue-dev/fescue/internal/manifest"
+	"github.com/fescue-dev/fescue/internal/vet"
 )
-
-// manifestFile is a file with its text, or with the error of reading it.
-type manifestFile struct {
-	name string
-	text []byte
-	err  error
-}
 
 // manifestExtensions are the extensions of the files that are read from a folder, as in kubectl.
 var manifestExtensions = []string{".json", ".yaml", ".yml"}
 
 // readManifests reads the manifests that a command-line argument names, one file after the other:
 // a file, the manifests in a folder, or - for standard input.
-func readManifests(arg string, recursive bool, stdin io.Reader, each func(manifestFile)) {
+func readManifests(arg string, recursive bool, stdin io.Reader, each func(vet.File)) {
 	if arg == "-" {
 		each(readLimited("<stdin>", stdin))
 		return
@@ -43,7 +37,7 @@ func readManifests(arg string, recursive bool, stdin io.Reader, each func(manife
 
 // readFolder reads the manifests in a folder, and in its subfolders if recursive, in the order of
 // their names.
-func readFolder(dir string, recursive bool, each func(manifestFile)) {
+func readFolder(dir string, recursive bool, each func(vet.File)) {
 	empty := true
 	_ = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -61,11 +55,11 @@ func readFolder(dir string, recursive bool, each func(manifestFile)) {
 		return nil // the other files are still read
 	})
 	if empty {
-		each(manifestFile{name: dir, err: fmt.Errorf("the folder has no files with extension %s", strings.Join(manifestExtensions, ", "))})
+		each(vet.File{Name: dir, Err: fmt.Errorf("the folder has no files with extension %s", strings.Join(manifestExtensions, ", "))})
 	}
 }
 
-func readFile(name string) manifestFile {
+func readFile(name string) vet.File {
 	f, err := os.Open(name)
 	if err != nil {
 		return unreadable(name, err)
@@ -75,18 +69,18 @@ func readFile(name string) manifestFile {
 }
 
 // readLimited stops reading once the file is known to be too large.
-func readLimited(name string, r io.Reader) manifestFile {
+func readLimited(name string, r io.Reader) vet.File {
 	text, err := io.ReadAll(io.LimitReader(r, manifest.MaxSize+1))
 	if err != nil {
 		return unreadable(name, err)
 	}
-	return manifestFile{name: name, text: text}
+	return vet.File{Name: name, Text: text}
 }
 
 // unreadable is a file that cannot be read. Its error does not repeat the name.
-func unreadable(name string, err error) manifestFile {
+func unreadable(name string, err error) vet.File {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathError.Err
 	}
-	return manifestFile{name: name, err: fmt.Errorf("cannot be read: %w", err)}
+	return vet.File{Name: name, Err: fmt.Errorf("cannot be read: %w", err)}
 }

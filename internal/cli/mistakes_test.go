@@ -14,6 +14,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
+	"github.com/fescue-dev/fescue/internal/vet"
 )
 
 // mistakeMark ends the line that a finding has to be about.
@@ -115,10 +116,10 @@ func vetted(t *testing.T, source string) string {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "kind.cue"), []byte(source), 0o600))
 	kinds, err := load.Folders(false, nil, load.Folder{Dir: dir})
 	require.NoError(t, err)
-	v := newVetter(kinds)
-	v.advise(kinds.Added())
+	v := vet.New(kinds)
+	v.Advise(kinds.Added())
 	var out, printed strings.Builder
-	require.NoError(t, v.report.print(&out, "text"))
+	require.NoError(t, v.Report.Print(&out, "text"))
 	for line := range strings.Lines(strings.ReplaceAll(out.String(), dir+"/", "")) {
 		if !strings.Contains(line, "advice: no upper limit") {
 			printed.WriteString(line)

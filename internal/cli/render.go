@@ -6,17 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/cue/kind/load"
-	"github.com/fescue-dev/fescue/engine/simulate"
 	"github.com/fescue-dev/fescue/internal/manifest"
+	"github.com/fescue-dev/fescue/internal/vet"
 )
 
 type renderOptions struct {
@@ -64,15 +60,6 @@ names the child of the kind. Objects written by hand may also be in the file of 
 	return c
 }
 
-// rendered is the output for one object.
-type rendered struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Name       string `json:"name"`
-	Decorator  string `json:"decorator,omitempty"`
-	*simulate.Rendering
-}
-
 func (o renderOptions) render(ctx context.Context) error {
 	if o.output != "yaml" && o.output != "json" {
 		return fmt.Errorf("--output: invalid value %q: must be yaml or json", o.output)
@@ -96,22 +83,16 @@ func (o renderOptions) render(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := newVetter(kinds)
-	objects = slices.DeleteFunc(objects, func(o manifest.Object) bool {
-		gvk, errs := typeOf(o.Content)
-		isRead := len(errs) == 0 && kinds.ByGVK(gvk) == nil && len(kinds.DecoratorsOf(gvk)) == 0 && v.isForBehaviour(gvk, o)
-		if isRead {
-			existing = append(existing, o)
-		}
-		return isRead
-	})
-	observed := make([]*unstructured.Unstructured, len(existing))
-	for i := range existing {
-		observed[i] = &unstructured.Unstructured{Object: existing[i].Content}
-	}
+	v := vet.New(kinds)
+	objects, observed := v.Divide(objects, existing)
 	errs := []error{kinds.BrokenError()} // the objects of other kinds are rendered
 	for i, object := range objects {
-		errs = append(errs, o.renderObject(kinds, object, observed, now, i > 0))
+		further := i > 0
+		errs = append(errs, v.Render(object, observed, now, func(r vet.Rendered) error {
+			err := o.print(r, further)
+			further = true
+			return err
+		}))
 	}
 	return errors.Join(errs...)
 }
@@ -121,12 +102,12 @@ func (o renderOptions) read(files []string) ([]manifest.Object, error) {
 	var objects []manifest.Object
 	var errs []error
 	for _, name := range files {
-		readManifests(name, false, o.standardInput, func(f manifestFile) {
-			if f.err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", f.name, f.err))
+		readManifests(name, false, o.standardInput, func(f vet.File) {
+			if f.Err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", f.Name, f.Err))
 				return
 			}
-			read, problems := manifest.Read(f.name, f.text)
+			read, problems := manifest.Read(f.Name, f.Text)
 			for _, problem := range problems {
 				errs = append(errs, problem)
 			}
@@ -136,50 +117,9 @@ func (o renderOptions) read(files []string) ([]manifest.Object, error) {
 	return objects, errors.Join(errs...)
 }
 
-func (o renderOptions) renderObject(kinds *load.Kinds, object manifest.Object, observed []*unstructured.Unstructured, now time.Time, further bool) error {
-	v := newVetter(kinds)
-	gvk, errs := typeOf(object.Content)
-	if len(errs) > 0 {
-		return errors.New(fieldFindings(object, errs)[0].String())
-	}
-	k, decorators := kinds.ByGVK(gvk), kinds.DecoratorsOf(gvk)
-	if k == nil && len(decorators) == 0 {
-		return errors.New(unknownKind(object, gvk, kinds.WhyUnknown(gvk)).String())
-	}
-	u := &unstructured.Unstructured{Object: kind.WithName(object.Content)}
-	if k != nil && !k.Versions.IsStored(u.Object) {
-		if u.Object, errs = k.AsStored(u.Object); len(errs) > 0 {
-			return fmt.Errorf("%s %s: %w", gvk.Kind, u.GetName(), errs.ToAggregate())
-		}
-	}
-	if k != nil {
-		err := o.renderBy(k, v, u, observed, now, further)
-		if errs := k.Check(k.NewBudget(), u.Object).Errors; err != nil && len(errs) > 0 {
-			err = fmt.Errorf("%s %s would be stalled: %w", u.GetKind(), u.GetName(), object.Explain(errs.ToAggregate()))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for i, decorator := range decorators {
-		if err := o.renderBy(decorator, v, u, observed, now, further || k != nil || i > 0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// renderBy renders an object by its kind, or by a decorator.
-func (o renderOptions) renderBy(k *kind.Kind, v *vetter, u *unstructured.Unstructured, observed []*unstructured.Unstructured, now time.Time, further bool) error {
-	rendering, err := simulate.Render(k, u, observed, now)
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
-	}
-	of := rendered{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), Rendering: rendering}
-	if k.Target != nil {
-		of.Decorator = k.Title()
-	}
-	text, err := json.MarshalIndent(of, "", "  ")
+// print prints what was rendered, after a separator if it is further output.
+func (o renderOptions) print(r vet.Rendered, further bool) error {
+	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil && o.output == "yaml" {
 		text, err = yaml.JSONToYAML(text)
 		if further {
@@ -191,11 +131,6 @@ func (o renderOptions) renderBy(k *kind.Kind, v *vetter, u *unstructured.Unstruc
 	if err != nil {
 		return err
 	}
-	if _, err = o.standardOutput.Write(text); err != nil {
-		return err
-	}
-	if stalled := v.stalledAs(rendering); stalled != "" {
-		return fmt.Errorf("%s %s would be stalled: %s", u.GetKind(), u.GetName(), stalled)
-	}
-	return nil
+	_, err = o.standardOutput.Write(text)
+	return err
 }

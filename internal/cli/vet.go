@@ -1,27 +1,18 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/load"
-	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/proof"
-	"github.com/fescue-dev/fescue/engine/children"
-	"github.com/fescue-dev/fescue/engine/inject"
-	"github.com/fescue-dev/fescue/internal/manifest"
+	"github.com/fescue-dev/fescue/internal/vet"
 )
 
 // errFindings ends a command whose output has reported the errors.
@@ -124,30 +115,30 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
 	}
-	v := newVetter(kinds)
-	v.skips = func(why kind.Unknown) bool {
+	v := vet.New(kinds)
+	v.Skips = func(why kind.Unknown) bool {
 		if o.unknownChosen {
 			return o.ignoreUnknown
 		}
 		return why.Elsewhere
 	}
 	if len(args) == 0 {
-		v.advise(kinds.Added())
-		o.printProofs(v.report.Proofs, kinds.Added())
+		v.Advise(kinds.Added())
+		o.printProofs(v.Report.Proofs, kinds.Added())
 	}
 	for _, arg := range args {
-		readManifests(arg, o.recursive, o.standardInput, v.vetFile)
+		readManifests(arg, o.recursive, o.standardInput, v.File)
 	}
 	if len(args) > 0 && !o.unknownChosen {
-		v.checkedSomething()
+		v.CheckedSomething()
 	}
-	if err := v.report.print(o.standardOutput, o.output); err != nil {
+	if err := v.Report.Print(o.standardOutput, o.output); err != nil {
 		return err
 	}
-	if v.report.Skipped > 0 && o.output == "text" {
-		_, _ = fmt.Fprintf(o.standardError, "skipped, because their kinds are unknown: %d objects\n", v.report.Skipped)
+	if v.Report.Skipped > 0 && o.output == "text" {
+		_, _ = fmt.Fprintf(o.standardError, "skipped, because their kinds are unknown: %d objects\n", v.Report.Skipped)
 	}
-	if len(v.report.Errors) > 0 {
+	if len(v.Report.Errors) > 0 {
 		return errFindings
 	}
 	return nil
@@ -171,199 +162,4 @@ func (o vetOptions) printProofs(proofs []load.Proof, loaded []*kind.Kind) {
 			_, _ = fmt.Fprintf(o.standardError, "#%s is as in CUE for %d objects, which took %d of %d ways\n", p.Kind, p.Compared, p.Taken, p.Ways)
 		}
 	}
-}
-
-// vetter checks objects and collects findings.
-type vetter struct {
-	catalog *load.Kinds
-	// skips reports whether to skip objects that the catalog has no kind for.
-	skips  func(kind.Unknown) bool
-	report report
-}
-
-// newVetter returns a vetter that has reported the kinds that failed to load.
-func newVetter(catalog *load.Kinds) *vetter {
-	v := &vetter{
-		catalog: catalog,
-		skips:   func(kind.Unknown) bool { return false },
-		report:  report{Errors: []finding{}, Proofs: catalog.Proofs()}, // an empty list in JSON, not null
-	}
-	for _, broken := range catalog.Broken() {
-		placeless := *broken
-		placeless.File = ""
-		v.report.Errors = append(v.report.Errors, finding{
-			Check: broken.Check, Type: invalidKindType, File: broken.File, Line: broken.Line, Message: placeless.Error(),
-		})
-	}
-	return v
-}
-
-// advise collects advice for the authors of kinds.
-func (v *vetter) advise(kinds []*kind.Kind) {
-	var last []finding // limits matter least
-	for _, k := range kinds {
-		for _, a := range k.Advice {
-			v.report.Advice = append(v.report.Advice, adviceFinding(k.Version, a))
-		}
-		for _, version := range k.Versions {
-			if a := version.UnboundedAdvice(); a != nil {
-				last = append(last, adviceFinding(version, *a))
-			}
-		}
-	}
-	v.report.Advice = append(v.report.Advice, last...)
-}
-
-func adviceFinding(version *kind.Version, a kind.Advice) finding {
-	return finding{
-		File: a.Position.File, Line: a.Position.Line,
-		APIVersion: version.GroupVersionKind.GroupVersion().String(), Kind: version.GroupVersionKind.Kind,
-		Check: a.Check, Field: a.Field, Type: adviceType, Message: "advice: " + a.Text,
-	}
-}
-
-// readObjects reads the objects in a file; findings report what cannot be read.
-func readObjects(f manifestFile) (objects []manifest.Object, findings []finding) {
-	if f.err != nil {
-		return nil, []finding{{Check: mistake.UnreadableFile, File: f.name, Type: unreadableType, Message: f.err.Error()}}
-	}
-	objects, errs := manifest.Read(f.name, f.text)
-	for _, err := range errs {
-		check := mistake.InvalidManifest
-		if err.Type == manifest.TooLarge {
-			check = mistake.UnreadableFile
-		}
-		findings = append(findings, finding{Check: check, Type: string(err.Type), Message: err.Message}.at(err.Position))
-	}
-	return objects, findings
-}
-
-// vetFile checks one file. Its findings are sorted by position.
-func (v *vetter) vetFile(f manifestFile) {
-	objects, findings := readObjects(f)
-	for i, object := range objects {
-		others := slices.Delete(slices.Clone(objects), i, i+1)
-		findings = append(findings, v.vetObject(object, others)...)
-	}
-	slices.SortStableFunc(findings, func(a, b finding) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	// Several alternatives of a schema can reject a field with the same message.
-	findings = slices.CompactFunc(findings, func(a, b finding) bool { return a.String() == b.String() })
-	v.report.Errors = append(v.report.Errors, findings...)
-}
-
-// vetObject checks an object; others are those in the same file.
-func (v *vetter) vetObject(object manifest.Object, others []manifest.Object) []finding {
-	gvk, errs := typeOf(object.Content)
-	if len(errs) > 0 {
-		return fieldFindings(object, errs)
-	}
-	if gvk == (schema.GroupVersionKind{Version: "v1", Kind: "List"}) { // a readable list was replaced by its items
-		return fieldFindings(object, brokenItems(object.Content))
-	}
-	k := v.catalog.ByGVK(gvk)
-	switch {
-	case k != nil:
-		v.report.Objects++
-		content := kind.WithName(object.Content)
-		if problems := k.Problems(content); len(problems) > 0 {
-			return problemFindings(object, problems)
-		}
-		content, errs := k.AsStored(content)
-		if len(errs) > 0 {
-			return fieldFindings(object, errs)
-		}
-		if errs := inject.Check(k, stored(content)); len(errs) > 0 {
-			return fieldFindings(object, errs)
-		}
-		var findings []finding
-		if slices.Contains(v.catalog.Added(), k) {
-			findings = v.stallFindings(k, object, content, others)
-		}
-		return append(findings, v.vetDecorated(gvk, object, others)...)
-	case len(v.catalog.DecoratorsOf(gvk)) > 0:
-		v.report.Objects++
-		content := kind.WithName(object.Content)
-		if errs := v.catalog.ValidateChild(content); len(errs) > 0 {
-			return fieldFindings(object, errs)
-		}
-		return v.vetDecorated(gvk, object, others)
-	case v.isForBehaviour(gvk, object):
-		return nil
-	}
-	why := v.catalog.WhyUnknown(gvk)
-	if v.skips(why) {
-		v.report.Skipped++
-		return nil
-	}
-	return []finding{unknownKind(object, gvk, why)}
-}
-
-// checkedSomething reports it as an error if no object was checked and nothing else is wrong: a misspelled path
-// or group would pass for valid manifests.
-func (v *vetter) checkedSomething() {
-	if v.report.Objects > 0 || len(v.report.Errors) > 0 {
-		return
-	}
-	v.report.Errors = append(v.report.Errors, finding{
-		Check:   mistake.NothingChecked,
-		Type:    nothingCheckedType,
-		Message: "no object was checked: " + v.catalog.WhyUnknown(schema.GroupVersionKind{}).Reason + "; --kinds adds kinds",
-	})
-}
-
-// vetDecorated reports where the decorators of an object would be stalled.
-func (v *vetter) vetDecorated(gvk schema.GroupVersionKind, object manifest.Object, others []manifest.Object) (findings []finding) {
-	for _, k := range v.catalog.DecoratorsOf(gvk) {
-		content := kind.WithName(object.Content)
-		if children.Decorates(k, &unstructured.Unstructured{Object: content}) {
-			findings = append(findings, v.stallFindings(k, object, content, others)...)
-		}
-	}
-	return findings
-}
-
-// stored returns an object with the metadata that the API server would have added, which a
-// behaviour may read.
-func stored(object map[string]any) map[string]any {
-	metadata := map[string]any{
-		"namespace": metav1.NamespaceDefault, "uid": "00000000-0000-4000-8000-000000000000", "resourceVersion": "1",
-		"generation": int64(1), "creationTimestamp": "2026-01-01T00:00:00Z",
-	}
-	given, _ := object["metadata"].(map[string]any)
-	maps.Copy(metadata, given)
-	object = maps.Clone(object)
-	object["metadata"] = metadata
-	return object
-}
-
-// brokenItems returns the error of a List whose items cannot be read.
-func brokenItems(content map[string]any) field.ErrorList {
-	path := field.NewPath("items")
-	if value, ok := content["items"]; ok {
-		return field.ErrorList{field.TypeInvalid(path, value, "must be a list")}
-	}
-	return field.ErrorList{field.Required(path, "must list the objects")}
-}
-
-// typeOf reads the apiVersion and kind of an object.
-func typeOf(content map[string]any) (gvk schema.GroupVersionKind, errs field.ErrorList) {
-	read := func(name string) string {
-		path := field.NewPath(name)
-		text, isString := content[name].(string)
-		switch {
-		case content[name] == nil || isString && text == "":
-			errs = append(errs, field.Required(path, ""))
-		case !isString:
-			errs = append(errs, field.TypeInvalid(path, content[name], "must be string"))
-		}
-		return text
-	}
-	apiVersion, kindName := read("apiVersion"), read("kind")
-	gv, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil {
-		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), apiVersion, "must be GROUP/VERSION, or VERSION for the core group"))
-	}
-	return gv.WithKind(kindName), errs
 }

@@ -1,4 +1,4 @@
-package cli
+package vet
 
 import (
 	"cmp"
@@ -24,17 +24,19 @@ const (
 	unknownKindType    = "UnknownKind"
 	invalidKindType    = "InvalidKind"
 	adviceType         = "Advice"
-	injectionType      = "Injection"
 	stalledType        = "Stalled"
 	neverReadyType     = "NeverReady"
 	nothingCheckedType = "NothingChecked"
 )
 
-// report is the result of vet.
-type report struct {
-	Errors []finding `json:"errors"`
+// InjectionType is the type of what fescue inject finds.
+const InjectionType = "Injection"
+
+// Report is the result of vet.
+type Report struct {
+	Errors []Finding `json:"errors"`
 	// Advice is for the author of a kind; it reports no errors.
-	Advice []finding `json:"advice,omitempty"`
+	Advice []Finding `json:"advice,omitempty"`
 	// Objects is the number of checked objects.
 	Objects int `json:"objects"`
 	// Skipped is the number of objects of unknown kinds that were not checked.
@@ -43,8 +45,8 @@ type report struct {
 	Proofs []load.Proof `json:"proofs,omitempty"`
 }
 
-// finding is one error or advice. Fields that are unknown or do not apply are empty.
-type finding struct {
+// Finding is one error or advice. Fields that are unknown or do not apply are empty.
+type Finding struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
@@ -67,14 +69,14 @@ type finding struct {
 	Message string `json:"message"`
 }
 
-// at returns the finding at a position.
-func (f finding) at(p manifest.Position) finding {
+// At returns the finding at a position.
+func (f Finding) At(p manifest.Position) Finding {
 	f.File, f.Line, f.Column = p.File, p.Line, p.Column
 	return f
 }
 
 // String returns the finding as one line.
-func (f finding) String() string {
+func (f Finding) String() string {
 	var parts []string
 	if f.File != "" {
 		parts = append(parts, manifest.Position{File: f.File, Line: f.Line, Column: f.Column}.String())
@@ -93,7 +95,8 @@ func (f finding) String() string {
 	return line
 }
 
-func (r *report) print(w io.Writer, output string) error {
+// Print writes the report as json, or as text: one finding a line.
+func (r *Report) Print(w io.Writer, output string) error {
 	if output == "json" {
 		encoder := json.NewEncoder(w)
 		encoder.SetEscapeHTML(false)
@@ -109,12 +112,12 @@ func (r *report) print(w io.Writer, output string) error {
 }
 
 // problemFindings returns the problems of one object, each with the violated rule.
-func problemFindings(object manifest.Object, problems []kind.Problem) []finding {
+func problemFindings(object manifest.Object, problems []kind.Problem) []Finding {
 	var errs field.ErrorList
 	for _, p := range problems {
 		errs = append(errs, p.Error)
 	}
-	findings := fieldFindings(object, errs)
+	findings := FieldFindings(object, errs)
 	for i, p := range problems {
 		if p.Rule != nil {
 			findings[i].Rule, findings[i].Source = p.Rule.Text, p.Rule.Position.String()
@@ -123,18 +126,18 @@ func problemFindings(object manifest.Object, problems []kind.Problem) []finding 
 	return findings
 }
 
-// fieldFindings returns the errors of one object, each with its position in the file.
-func fieldFindings(object manifest.Object, errs field.ErrorList) []finding {
-	findings := make([]finding, len(errs))
+// FieldFindings returns the errors of one object, each with its position in the file.
+func FieldFindings(object manifest.Object, errs field.ErrorList) []Finding {
+	findings := make([]Finding, len(errs))
 	for i, err := range errs {
-		f := about(object)
+		f := About(object)
 		f.Field, f.Type, f.Detail, f.Message = err.Field, string(err.Type), err.Detail, err.Error()
 		location := object.Locate(err.Field)
 		place := location.Value
 		if err.Type == field.ErrorTypeForbidden {
 			place = location.Key
 		}
-		f = f.at(place.Position)
+		f = f.At(place.Position)
 		if surprise := object.Surprise(err); surprise != "" {
 			f.Message += "; " + surprise
 		}
@@ -156,25 +159,25 @@ func hasValue(err *field.Error) bool {
 	return !omitted
 }
 
-// about returns a finding that only names its object.
-func about(object manifest.Object) finding {
+// About returns a finding that only names its object.
+func About(object manifest.Object) Finding {
 	u := unstructured.Unstructured{Object: object.Content}
-	return finding{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: cmp.Or(u.GetName(), u.GetGenerateName())}
+	return Finding{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: cmp.Or(u.GetName(), u.GetGenerateName())}
 }
 
-// unknownKind returns the finding for an object of an unknown kind, placed at the field that is
+// UnknownKind returns the finding for an object of an unknown kind, placed at the field that is
 // wrong.
-func unknownKind(object manifest.Object, gvk schema.GroupVersionKind, why kind.Unknown) finding {
+func UnknownKind(object manifest.Object, gvk schema.GroupVersionKind, why kind.Unknown) Finding {
 	reason := why.Reason
 	if why.Elsewhere {
 		reason += "; --kinds adds kinds"
 	}
 	place := object.Locate(why.Field).Value
-	f := about(object)
+	f := About(object)
 	f.Check, f.Type = mistake.UnknownKind, unknownKindType
 	f.Message = fmt.Sprintf("unknown kind %q: %s", kind.TypeName(gvk), reason)
 	if why.NotLoaded {
 		f.Message = "not checked: " + reason
 	}
-	return f.at(place.Position)
+	return f.At(place.Position)
 }

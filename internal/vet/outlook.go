@@ -1,4 +1,4 @@
-package cli
+package vet
 
 import (
 	"errors"
@@ -28,23 +28,23 @@ type outlook struct {
 
 // outlookFindings reports where an object would be stalled later, that it never becomes ready, and the phases that it
 // never has. deleted are those that it has when it is deleted. Advice goes to the report.
-func (v *vetter) outlookFindings(
+func (v *Vetter) outlookFindings(
 	k *kind.Kind,
 	object manifest.Object,
 	u *unstructured.Unstructured,
 	others []*unstructured.Unstructured,
 	deleted sets.Set[string],
 	now time.Time,
-) []finding {
+) []Finding {
 	o := v.foresee(k, u, others, now)
 	if o.stalled != "" {
-		return []finding{stalledFinding(object, "on a healthy cluster", o.stalled)}
+		return []Finding{stalledFinding(object, "on a healthy cluster", o.stalled)}
 	}
 	o.reached = o.reached.Union(deleted)
 	advise := func(check mistake.Check, situation, text string) {
 		f := foundIn(object, check, adviceType, situation)
 		f.Message = "advice: on a healthy cluster, " + text
-		v.report.Advice = append(v.report.Advice, f)
+		v.Report.Advice = append(v.Report.Advice, f)
 	}
 	if missed := o.missed(k); len(missed) > 0 {
 		advise(mistake.UnreachedPhase, "phases", "this object is never in the phase "+strings.Join(missed, " or "))
@@ -54,7 +54,7 @@ func (v *vetter) outlookFindings(
 	case o.settled && onlyReads(k):
 		f := foundIn(object, mistake.NeverReady, neverReadyType, "on a healthy cluster")
 		f.Message = "on a healthy cluster, the object never becomes ready: " + o.waits
-		return []finding{f}
+		return []Finding{f}
 	default:
 		advise(mistake.NeverReady, "readiness", "the object does not become ready: "+o.waits)
 	}
@@ -63,7 +63,7 @@ func (v *vetter) outlookFindings(
 
 // foresee returns the outlook if Jobs, and Pods that are not restarted, succeed, and in which phases and whether the object
 // is ready at some time also if they run on or fail.
-func (v *vetter) foresee(k *kind.Kind, u *unstructured.Unstructured, others []*unstructured.Unstructured, now time.Time) outlook {
+func (v *Vetter) foresee(k *kind.Kind, u *unstructured.Unstructured, others []*unstructured.Unstructured, now time.Time) outlook {
 	live := func(act func(life) error) (l life, o outlook) {
 		l = newLife(k, v.catalog, now)
 		err := l.create(u, others)

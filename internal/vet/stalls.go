@@ -1,4 +1,4 @@
-package cli
+package vet
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ import (
 // among the other objects, while its children come up, and when it is deleted after that. The API server, whose part
 // the types take, rejects children that do not fit them. Advice goes to the report. content is the object as it is
 // stored.
-func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, content map[string]any, others []manifest.Object) []finding {
+func (v *Vetter) stallFindings(k *kind.Kind, object manifest.Object, content map[string]any, others []manifest.Object) []Finding {
 	u := &unstructured.Unstructured{Object: content}
 	observed := make([]*unstructured.Unstructured, len(others))
 	for i := range others {
@@ -42,13 +42,13 @@ func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, content map
 			message = err.Error()
 		}
 		if message != "" {
-			return []finding{stalledFinding(object, situation.name, message)}
+			return []Finding{stalledFinding(object, situation.name, message)}
 		}
 	}
 	if where := l.stays(); where != "" {
 		f := foundIn(object, mistake.BlockedDeletion, adviceType, "when it is deleted")
 		f.Message = fmt.Sprintf("advice: after it is deleted on a healthy cluster, the object stays %s, until someone changes it or what it reads", where)
-		v.report.Advice = append(v.report.Advice, f)
+		v.Report.Advice = append(v.Report.Advice, f)
 	}
 	if k.Target != nil {
 		return nil // it has no status
@@ -56,29 +56,29 @@ func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, content map
 	return v.outlookFindings(k, object, u, readBy(k, observed), l.cluster.Reached(k), now)
 }
 
-func stalledFinding(object manifest.Object, situation, message string) finding {
+func stalledFinding(object manifest.Object, situation, message string) Finding {
 	f := foundIn(object, mistake.StalledObject, stalledType, situation)
 	f.Message = fmt.Sprintf("%s, the object would be stalled: %s", situation, message)
 	return f
 }
 
-func foundIn(object manifest.Object, check mistake.Check, findingType, situation string) finding {
-	f := about(object).at(object.Locate("kind").Value.Position)
+func foundIn(object manifest.Object, check mistake.Check, findingType, situation string) Finding {
+	f := About(object).At(object.Locate("kind").Value.Position)
 	f.Check, f.Type, f.Detail = check, findingType, situation
 	return f
 }
 
 // stalledWhenRendered returns why an object is stalled among objects, now.
-func (v *vetter) stalledWhenRendered(k *kind.Kind, object *unstructured.Unstructured, observed []*unstructured.Unstructured, now time.Time) (string, error) {
+func (v *Vetter) stalledWhenRendered(k *kind.Kind, object *unstructured.Unstructured, observed []*unstructured.Unstructured, now time.Time) (string, error) {
 	rendering, err := simulate.Render(k, object, observed, now)
 	if err != nil {
 		return "", err
 	}
-	return v.stalledAs(rendering), nil
+	return v.StalledAs(rendering), nil
 }
 
-// stalledAs returns why an object would be stalled that is rendered so; "" if it would not be.
-func (v *vetter) stalledAs(rendering *simulate.Rendering) string {
+// StalledAs returns why an object would be stalled that is rendered so; "" if it would not be.
+func (v *Vetter) StalledAs(rendering *simulate.Rendering) string {
 	if stalled := cmp.Or(rendering.Problem, stalledBy(rendering.Status)); stalled != "" {
 		return stalled
 	}
@@ -91,7 +91,7 @@ func (v *vetter) stalledAs(rendering *simulate.Rendering) string {
 }
 
 // rejected returns why the API server would reject a child; "" if nothing is known against it.
-func (v *vetter) rejected(child *unstructured.Unstructured) string {
+func (v *Vetter) rejected(child *unstructured.Unstructured) string {
 	if errs := v.catalog.ValidateChild(child.Object); len(errs) > 0 {
 		return fmt.Sprintf("%s %q: %v", child.GetKind(), child.GetName(), errs[0])
 	}
@@ -128,10 +128,10 @@ func conditionOf(status map[string]any, conditionType string) map[string]any {
 	return nil
 }
 
-// isForBehaviour reports whether an object in a file is there for the behaviour of a kind: it is of a
+// IsForBehaviour reports whether an object in a file is there for the behaviour of a kind: it is of a
 // type that the kind looks up, or stands for a child, with a label of children and a type that the kind
 // owns.
-func (v *vetter) isForBehaviour(gvk schema.GroupVersionKind, object manifest.Object) bool {
+func (v *Vetter) IsForBehaviour(gvk schema.GroupVersionKind, object manifest.Object) bool {
 	labels := (&unstructured.Unstructured{Object: object.Content}).GetLabels()
 	isLabelled := slices.ContainsFunc(children.OwnLabels, func(name string) bool { return labels[name] != "" })
 	return slices.ContainsFunc(v.catalog.Added(), func(k *kind.Kind) bool {
