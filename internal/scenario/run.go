@@ -22,14 +22,21 @@ import (
 func (s *Scenario) Run(kinds *load.Kinds) (outputs []string, err error) {
 	c := simulate.New(kinds.Behaviours(), s.Start)
 	c.Validate(kinds.ValidateChild)
+	err = s.Play(c, func(_ *Step, output string) { outputs = append(outputs, output) })
+	return outputs, err
+}
+
+// Play runs the scenario on a cluster. after gets what there is after each step. An error names file and line of the step
+// that failed.
+func (s *Scenario) Play(c *simulate.Cluster, after func(step *Step, output string)) error {
 	for _, step := range s.Steps {
 		output, err := run(c, step)
 		if err != nil {
-			return outputs, fmt.Errorf("%s:%d: %s: %w", s.File, step.Line, step.Text, err)
+			return fmt.Errorf("%s:%d: %s: %w", s.File, step.Line, step.Text, err)
 		}
-		outputs = append(outputs, output)
+		after(step, output)
 	}
-	return outputs, nil
+	return nil
 }
 
 // run runs one step and returns what there is then.
@@ -57,7 +64,7 @@ func run(c *simulate.Cluster, step *Step) (string, error) {
 	if err := c.Wait(step.Wait); err != nil {
 		return "", err
 	}
-	return rejected + describe(c), nil
+	return rejected + Describe(c), nil
 }
 
 // do does what a command says.
@@ -145,9 +152,9 @@ func one(c *simulate.Cluster, s simulate.Selection) (*unstructured.Unstructured,
 	return nil, fmt.Errorf("%s is the name of %d objects", s, len(found))
 }
 
-// describe returns what there is in a cluster, and what has happened since the last time, as YAML: first
+// Describe returns what there is in a cluster, and what has happened since the last time, as YAML: first
 // the objects that are gone since.
-func describe(c *simulate.Cluster) string {
+func Describe(c *simulate.Cluster) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "time: %s\n", c.Now().Format(time.RFC3339))
 	records := c.Take()

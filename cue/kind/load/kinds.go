@@ -152,6 +152,18 @@ func (c *Kinds) AddFolder(folder Folder) ([]*kind.Kind, error) {
 		return nil, nil
 	}
 	drafts, err := Drafts(folder.Dir, folder.Only...)
+	return c.add(folder, drafts, err)
+}
+
+// AddText adds the kinds of one CUE file, as if it were in a folder without other files, and returns those that it has
+// added.
+func (c *Kinds) AddText(text string) ([]*kind.Kind, error) {
+	drafts, err := FromText(text)
+	return c.add(Folder{}, drafts, err)
+}
+
+// add adds the kinds of a folder that were loaded; err has those that were not.
+func (c *Kinds) add(folder Folder, drafts []Draft, err error) ([]*kind.Kind, error) {
 	errs := []error{c.takeBroken(err), c.AddTypes()}
 	for _, k := range drafts {
 		if k.Target == nil {

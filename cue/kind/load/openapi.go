@@ -1,7 +1,6 @@
 package load
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"cuelang.org/go/cue"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -133,23 +131,6 @@ func definitionOf(k *kind.Kind, v *kind.Version) *apiextensionsv1.CustomResource
 // isTooCostly reports whether a rejection is about cost. The library shows it only in the message.
 func isTooCostly(err *field.Error) bool {
 	return err.Type == field.ErrorTypeForbidden && (strings.Contains(err.Detail, "exceeds budget") || strings.Contains(err.Detail, "exceeding cost limit"))
-}
-
-// rejections returns why the API server would reject a definition, as far as its library
-// shows.
-func rejections(definition *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
-	apiextensionsv1.SetDefaults_CustomResourceDefinition(definition)
-	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&definition.Spec)
-	for _, v := range definition.Spec.Versions {
-		if v.Storage {
-			definition.Status.StoredVersions = []string{v.Name}
-		}
-	}
-	var internal apiextensions.CustomResourceDefinition
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(definition, &internal, nil); err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}
-	}
-	return validation.ValidateCustomResourceDefinition(context.Background(), &internal)
 }
 
 // SetOpenAPI sets the OpenAPI schema of a version, without some CEL rules.
