@@ -9,7 +9,7 @@ GO_LDFLAGS := -X github.com/fescue-dev/fescue/internal/cli.linkedVersion=$(VERSI
 
 # Compilers, linters, tests and the control plane of the tests collect less garbage, which takes a fifth to a third of their CPU
 # time. Fescue itself, when it is run or measured, does not.
-build devcluster generate verify image dist dist-check lint test test-dist test-node fuzz: export GOGC := 400
+build devcluster generate verify image dist dist-check lint test test-dist test-node fuzz site: export GOGC := 400
 
 .PHONY: help
 help: ## print this list
@@ -232,7 +232,7 @@ hack/site/node_modules/.package-lock.json: hack/site/package-lock.json
 	@touch $@
 
 .PHONY: site
-site: hack/site/node_modules/.package-lock.json ## build the site from docs/ as bin/site; needs Node 20 and npm
+site: hack/site/node_modules/.package-lock.json ## build the site from docs/, with the playground, as bin/site; needs Node 20 and npm
 	node hack/site/build.mjs $(if $(filter all,$(RELEASES)),--releases)
 
 .PHONY: site-serve
@@ -240,8 +240,8 @@ site-serve: site ## build the site and serve it on loopback
 	node hack/site/serve.mjs
 
 .PHONY: site-test
-site-test: site ## build the site and look at it in a headless Chromium, which must be installed; screenshots in bin/site-screenshots
-	node --test --test-reporter spec hack/site/test.mjs
+site-test: site ## build the site and look at it in a headless Chromium, which must be installed; screenshots in bin/*-screenshots
+	node --test --test-reporter spec --test-concurrency 1 hack/site/test.mjs hack/site/playground.test.mjs
 
 .PHONY: generate
 generate: build ## write the generated files

@@ -5,6 +5,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { check } from './check.mjs'
+import { playground } from './playground.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const root = join(here, '../..')
@@ -37,6 +38,7 @@ for (const version of versions) {
   }
   // A process for each: VitePress keeps what it rendered, and would reuse the links of another version.
   execFileSync(process.execPath, [join(here, 'node_modules/vitepress/bin/vitepress.js'), 'build', here], { env, stdio: 'inherit' })
+  await playground(version.source, join(out, version.folder, 'playground'))
 }
 check(out, base)
 

@@ -8,8 +8,11 @@ export function slugify(heading) {
   return heading.trim().toLowerCase().replace(/[^\p{L}\p{M}\p{N}_\- ]/gu, '').replaceAll(' ', '-')
 }
 
+// playground is the source of a page that is none of VitePress's.
+const playground = 'hack/site/playground/index.html'
+
 // links leads relative links to pages of the site, or to the repository at the given ref, and adds others to dead.
-export function links(md, { root, repository, ref, dead }) {
+export function links(md, { root, base, repository, ref, dead }) {
   md.core.ruler.push('repository_links', ({ tokens, env }) => {
     const source = env.realPath ?? env.path
     for (const { children } of tokens) {
@@ -18,6 +21,7 @@ export function links(md, { root, repository, ref, dead }) {
     for (const token of tokens.flatMap(t => t.children ?? [])) {
       const link = token.attrGet?.('href')
       if (link) token.attrSet('href', resolved(link, source))
+      if (link && link.endsWith(playground)) token.attrSet('target', '_self') // past the router
       if (token.type === 'image') resolved(token.attrGet('src'), source) // Vite copies the file to the site
     }
   })
@@ -38,6 +42,7 @@ export function links(md, { root, repository, ref, dead }) {
       dead.add(`${relative(root, source)}: dead link ${link}`)
       return '#'
     }
+    if (inside === playground) return base + 'playground/'
     const folder = statSync(file).isDirectory()
     const page = target(folder ? inside + '/README.md' : inside)
     if (page && existsSync(folder ? file + '/README.md' : file)) return '/' + page.replace(/index\.md$/, '') + (hash ?? '')

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 // order lists the sources of pages for each group of the sidebar. FOLDER/ stands for its README.md and, after what
 // the list names, all other pages in it. A page may be absent: an older version may not have it yet.
 const order = [
-  ['Start', 'README.md', 'docs/tutorial/'],
+  ['Start', 'README.md', 'docs/playground.md', 'docs/tutorial/'],
   ['Concepts', 'docs/concepts.md'],
   [
     'Write kinds',

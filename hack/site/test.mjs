@@ -1,49 +1,19 @@
 // Opens bin/site in a headless Chromium, narrow and wide, light and dark, and writes screenshots to bin/site-screenshots.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, rmSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { after, before, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
-import { chromium } from 'playwright-core'
-import { serve } from './serve.mjs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { browsing, fits, visited } from './browser.mjs'
 
-const screenshots = join(dirname(fileURLToPath(import.meta.url)), '../../bin/site-screenshots')
+const screenshots = browsing('site-screenshots')
 const pages = { home: '', start: 'start.html', kinds: 'kinds.html', operate: 'operate/', commands: 'reference/cli.html', recipe: 'cookbook/wait-for-database/' }
 
-let site, browser
-before(async () => {
-  rmSync(screenshots, { recursive: true, force: true })
-  mkdirSync(screenshots, { recursive: true })
-  site = await serve(0)
-  browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? execFileSync('which', ['chromium'], { encoding: 'utf8' }).trim(),
-    chromiumSandbox: process.getuid() !== 0,
-  })
-})
-after(async () => {
-  await browser?.close()
-  await site?.close()
-})
-
-// opened opens a page, runs what is given, and fails for errors that the browser reports and requests to other hosts.
-async function opened(path, { width = 1280, colorScheme = 'light' }, run) {
-  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme })
-  try {
-    await context.grantPermissions(['clipboard-read', 'clipboard-write'])
-    const errors = []
-    const page = await context.newPage()
-    page.on('console', m => ['error', 'warning'].includes(m.type()) && errors.push(m.text()))
-    page.on('pageerror', e => errors.push(e.message))
-    page.on('request', r => /^(data|blob):/.test(r.url()) || r.url().startsWith(site.url) || errors.push(`a request to ${r.url()}`))
-    await page.goto(site.url + path, { waitUntil: 'networkidle' })
-    await page.waitForFunction(() => document.querySelector('#app').__vue_app__) // its buttons and keys work from now on
+// opened opens a page whose buttons and keys work, and whose diagrams are drawn.
+function opened(path, options, run) {
+  return visited(path, options, async page => {
+    await page.waitForFunction(() => document.querySelector('#app').__vue_app__)
     await page.waitForFunction(() => [...document.querySelectorAll('.diagram')].every(d => d.querySelector('svg')))
     await run(page)
-    assert.deepEqual(errors, [])
-  } finally {
-    await context.close()
-  }
+  })
 }
 
 for (const [name, path] of Object.entries(pages)) {
@@ -52,8 +22,7 @@ for (const [name, path] of Object.entries(pages)) {
       test(`${name} at ${width} px, ${colorScheme}`, () => opened(path, { width, colorScheme }, async page => {
         const dark = await page.evaluate(() => document.documentElement.classList.contains('dark'))
         assert.equal(dark, colorScheme === 'dark')
-        const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
-        assert.ok(over <= 0, `the page is ${over} px wider than the window`)
+        await fits(page)
         await page.screenshot({ path: join(screenshots, `${name}-${width}-${colorScheme}.png`) })
       }))
     }
@@ -101,4 +70,10 @@ test('the menu lists versions', () => opened('start.html', {}, async page => {
   assert.ok(await links.count() > 0)
   await links.last().click()
   await page.getByRole('heading', { name: 'Fescue' }).first().waitFor()
+}))
+
+test('the menu leads to the playground', () => opened('', {}, async page => {
+  await page.locator('.VPNavBarMenu').getByRole('link', { name: 'Playground' }).click()
+  await page.getByRole('heading', { name: 'Playground', exact: true }).waitFor()
+  assert.match(page.url(), /\/playground\/(#.*)?$/)
 }))

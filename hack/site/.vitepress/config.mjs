@@ -1,7 +1,9 @@
 import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
+import { icon } from '../icon.mjs'
 import { diagrams, indentedCode, links, slugify } from '../markdown.mjs'
 import { groups, target } from '../pages.mjs'
 
@@ -18,6 +20,8 @@ const all = groups(root)
 const dead = new Set()
 // inBar are the groups that the bar at the top leads to, and where each is the active one.
 const inBar = { Start: '^/(start|tutorial/)', Concepts: '^/concepts', 'Write kinds': '^/kinds', Cookbook: '^/cookbook/', Operate: '^/operate/', Reference: '^/reference/' }
+// playground is a page of its own, of which the router of the others knows nothing.
+const playground = existsSync(join(root, 'hack/playground')) ? [{ text: 'Playground', link: '/playground/', target: '_self' }] : []
 const decisions = all.find(g => g.text === 'Decisions')
 
 export default defineConfig({
@@ -30,7 +34,7 @@ export default defineConfig({
   outDir: process.env.SITE_OUT ?? join(here, '../../bin/site'),
   cacheDir: join(here, 'node_modules/.cache/vitepress'),
   rewrites: target,
-  head: [['link', { rel: 'icon', href: `data:image/svg+xml,${encodeURIComponent(icon())}` }]],
+  head: [['link', { rel: 'icon', href: icon }]],
   markdown: {
     attrs: { disable: true },
     anchor: { slugify },
@@ -39,12 +43,13 @@ export default defineConfig({
     config(md) {
       indentedCode(md)
       diagrams(md)
-      links(md, { root, repository, ref, dead })
+      links(md, { root, base, repository, ref, dead })
     },
   },
   themeConfig: {
     nav: [
       ...all.filter(g => g.text in inBar).map(({ text, items }) => ({ text, link: items[0].link, activeMatch: inBar[text] })),
+      ...playground,
       { text: version, items: versions.map(props => ({ component: 'VersionLink', props })) },
     ],
     sidebar: {
@@ -86,10 +91,4 @@ function vueOfThisFolder() {
       if (/^vue(\/|$)/.test(id) && importer?.startsWith(root)) return this.resolve(id, join(here, 'package.json'), { ...options, skipSelf: true })
     },
   }
-}
-
-// icon is a tuft of grass: fescue.
-function icon() {
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32" fill="none" stroke="#3f8f4f" stroke-width="3" stroke-linecap="round">
-<path d="M16 30C16 20 15 10 17 2M14 30C13 21 10 14 4 9M18 30C19 22 22 16 28 12"/></svg>`
 }
