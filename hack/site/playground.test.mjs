@@ -148,6 +148,7 @@ test('a link carries the texts, which stay texts', () => {
     assert.equal(await page.evaluate(() => window.attacked), undefined)
 
     await page.locator('#link').click()
+    await page.locator('#notice', { hasText: 'The link is copied' }).waitFor()
     const link = await page.evaluate(() => navigator.clipboard.readText())
     assert.equal(link, page.url())
     await write(page, 'steps', '')

@@ -469,11 +469,12 @@ func (e *emitter) field(f *Field, p *props) {
 	case Required:
 		e.Enforcers.set(f.Rule, e.require(f.Name, p))
 	case Regular:
-		if declarations(e.innermost().schema, f.Name) > 0 {
-			break // an if may set its default
+		value, ok := staticDefault(f.Schema)
+		if !keepsDefault(e.innermost().schema, f.Name, value) {
+			break // an if may set another one
 		}
 		by := CRDSchema // a field with a default is never missing
-		switch value, ok := staticDefault(f.Schema); {
+		switch {
 		case !ok:
 			by = e.require(f.Name, p)
 		case value != nil: // the API server drops a null that is a default

@@ -1,6 +1,11 @@
 package schema
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
+)
 
 // conditions adds what ifs bring into a struct: their fields become optional, and CEL rules
 // state when they are required and when they are forbidden.
@@ -95,6 +100,25 @@ func declarations(s *StructSchema, name string) int {
 		n += declarations(c.Then, name)
 	}
 	return n
+}
+
+// keepsDefault reports whether no condition of a struct changes the default of a field: those that name the field only add rules that
+// the default satisfies.
+func keepsDefault(s *StructSchema, name string, value any) bool {
+	return !slices.ContainsFunc(s.Conditions, func(c Condition) bool {
+		f := c.Then.Field(name)
+		return f != nil && !isValidDefault(f.Schema, value) || !keepsDefault(c.Then, name, value)
+	})
+}
+
+// isValidDefault reports whether a scalar is valid for a schema that has no default of its own.
+func isValidDefault(s *Schema, value any) bool {
+	if value == nil || s.HasDefault() || s.dependsOnField() || s.Types&(List|Struct) != 0 {
+		return false
+	}
+	w := walker{budget: budget.New("")}
+	w.value(s, value)
+	return len(w.problems) == 0
 }
 
 // conditionRules writes in CEL which fields a condition requires, and that fields that
