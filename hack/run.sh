@@ -11,6 +11,11 @@ say() {
   if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$*"; else printf '\n%s\n' "$*"; fi
 }
 
+if [[ $KUBECONFIG != *:* && ! -e $KUBECONFIG ]]; then
+  echo "KUBECONFIG=$KUBECONFIG does not exist. To start the embedded cluster, run: unset KUBECONFIG" >&2
+  exit 2
+fi
+
 log=$(mktemp)
 background=()
 stop() {

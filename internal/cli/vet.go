@@ -136,7 +136,7 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 		return err
 	}
 	if v.Report.Skipped > 0 && o.output == "text" {
-		_, _ = fmt.Fprintf(o.standardError, "skipped, because their kinds are unknown: %d objects\n", v.Report.Skipped)
+		_, _ = fmt.Fprintf(o.standardError, "objects skipped, because their kinds are unknown: %d\n", v.Report.Skipped)
 	}
 	if len(v.Report.Errors) > 0 {
 		return errFindings

@@ -189,12 +189,12 @@ func everyKind(t *testing.T) func(seed uint64) Options {
 		if *isSmall {
 			every = 2
 		}
-		switch {
-		case seed%every == 1:
+		switch seed % every {
+		case 1:
 			i := seed / every % uint64(len(many))
 			o = others(many[i], seed, delay)
 			o.Served = servedToMany[i]
-		case seed%every == 3:
+		case 3:
 			return made(t, seed, delay)
 		default:
 			o = ats(at, seed, delay)
