@@ -34,12 +34,10 @@ var (
 
 // served are the types of the sequences: one that Kubernetes has, and two that CRDs define, of which one has a schema.
 var served = []Resource{
-	{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap"},
-	custom(things), custom(gadgets),
+	must(Of(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})), must(Custom(things)), must(Custom(gadgets)),
 }
 
-func custom(crd *apiextensionsv1.CustomResourceDefinition) Resource {
-	r, err := Custom(crd)
+func must(r Resource, err error) Resource {
 	utilruntime.Must(err)
 	return r
 }

@@ -98,7 +98,7 @@ func begin(o Options) (*history, error) {
 	time.Sleep(o.Start)
 	h := &history{
 		Options: o, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))},
-		began: time.Now(), altered: sets.New[types.UID](), marksOf: make(map[string]types.UID),
+		began: time.Now(), altered: sets.New[types.UID](), unlabelled: make(map[types.UID]time.Time), marksOf: make(map[string]types.UID),
 		notes: notes{arrivedLate: sets.New[string](), unanswered: make(map[string]time.Time)},
 	}
 	h.webhooks = webhooks{kinds: kind.WithoutDecorators(o.Kinds), random: h.random, log: slog.New(errorLog{h})}
@@ -230,6 +230,8 @@ type history struct {
 	created int // by users
 	// altered are the children that users have changed.
 	altered sets.Set[types.UID]
+	// unlabelled is when a child last lost the label by which it is watched.
+	unlabelled map[types.UID]time.Time
 	// requests are those of operators, without those for Leases.
 	requests atomic.Int64
 	late     sync.WaitGroup       // the requests that arrive late

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -91,6 +92,17 @@ func outlives(object *unstructured.Unstructured) bool {
 // hasNoLabel reports whether a child has lost the label by which it is watched.
 func hasNoLabel(child *unstructured.Unstructured) bool { return child.GetLabels()[labelOwner] == "" }
 
+// mayBeUnseen reports whether a child has lost its label while no operator acted, or so shortly before the operator ended that it could
+// not mend that: what fails is tried again after some seconds, and events may be a minute late.
+func (h *history) mayBeUnseen(child *unstructured.Unstructured) bool {
+	late := 10 * time.Second
+	if h.Faults.Lag > 0 {
+		late = time.Minute
+	}
+	lost := h.unlabelled[child.GetUID()]
+	return hasNoLabel(child) && (h.Operators+h.Kills > 0 || lost.After(h.began.Add(h.Disturbed-late)))
+}
+
 // isCopy reports whether an object was created under another name than the mark says that it bears.
 func isCopy(object *unstructured.Unstructured) bool {
 	as, isMarked := object.GetAnnotations()[annotationCreatedAs]
@@ -111,9 +123,8 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 		}
 	}
 	children := childrenOf(k, object, live)
-	mayBeReleased := h.Operators+h.Kills > 0 // a child that loses its label while no operator acts is not seen any more
 	for name := range k.Sets {
-		children[name] = slices.DeleteFunc(children[name], func(member *unstructured.Unstructured) bool { return mayBeReleased && hasNoLabel(member) })
+		children[name] = slices.DeleteFunc(children[name], h.mayBeUnseen)
 	}
 	observed, err := h.read(k, object, live)
 	if err != nil {
@@ -147,9 +158,8 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 	}
 	for name, of := range children {
 		for _, child := range of {
-			isLate := h.arrivedLate.Has(idOf(child)) && child.GetNamespace() != object.GetNamespace() // its place may not be listed any more
-			isUnseen := mayBeReleased && hasNoLabel(child)                                            // it goes with its object
-			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && len(d.Undecided) == 0 && !isLate && !isUnseen {
+			isLate := h.arrivedLate.Has(idOf(child)) && child.GetNamespace() != object.GetNamespace()                                        // its place may not be listed any more
+			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && len(d.Undecided) == 0 && !isLate && !h.mayBeUnseen(child) { // that goes with its object
 				found = append(found, fmt.Sprintf("has the child %s, %s with %v, which it does not want", name, idOf(child), child.GetAnnotations()))
 			}
 		}

@@ -38,6 +38,9 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 			continue
 		}
 		last[idOf(object)] = object
+		if c.Before != nil && !hasNoLabel(c.Before) && hasNoLabel(object) {
+			h.unlabelled[object.GetUID()] = c.At
+		}
 		for _, owner := range object.GetOwnerReferences() {
 			id := idFor(object, owner)
 			of := ownerIn(last, object, owner)
