@@ -365,15 +365,21 @@ func isUnknownField(err error) bool {
 		strings.Contains(status.Status().Message, "failed to create typed patch object")
 }
 
+// stillOwns returns errWaiting if an event that is still to come may show that the garbage collector has orphaned the children: the
+// owner is gone, or its deletion has changed since it was cached.
+func (a *applier) stillOwns() error {
+	owner, err := a.stays()
+	if err == nil && owner.GetDeletionTimestamp() != nil && owner.GetResourceVersion() != a.shown {
+		return errWaiting
+	}
+	return err
+}
+
 // adopt gives a child back the labels, the annotations and the controller reference by which it is found, and
 // leaves the rest of it unchanged.
 func (a *applier) adopt(ctx context.Context, s plan.Step) error {
-	owner, err := a.stays()
-	if err != nil {
+	if err := a.stillOwns(); err != nil {
 		return err
-	}
-	if owner.GetDeletionTimestamp() != nil && owner.GetResourceVersion() != a.shown {
-		return errWaiting // an event that is still to come may show that a second deletion orphaned the child
 	}
 	live, references := s.Live, s.Wanted.GetOwnerReferences()
 	for _, other := range live.GetOwnerReferences() {
@@ -434,6 +440,12 @@ func (a *applier) delete(ctx context.Context, s plan.Step) error {
 	propagation := metav1.DeletePropagationBackground
 	if s.Foreground {
 		propagation = metav1.DeletePropagationForeground
+	}
+	// A child without a reference may be what --cascade=orphan has left: the cache may not have heard that its owner is gone.
+	if children.CanOwn(a.owner, s.Live) && !metav1.IsControlledBy(s.Live, a.owner) {
+		if err := a.stillOwns(); err != nil {
+			return err
+		}
 	}
 	err := a.ifOwned(ctx, s, func(version string) error {
 		return a.client(s).Delete(ctx, s.Live.GetName(), metav1.DeleteOptions{

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/children"
+	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
@@ -233,6 +235,28 @@ func TestEventsAboutOrphansComeInAnyOrder(t *testing.T) {
 			orphaned, _, err := unstructured.NestedBool(c.writes.newest(r.name, func() *unstructured.Unstructured { return after }).Object, "status", "childInventory", "orphaned")
 			require.NoError(t, err)
 			require.Equal(t, tc.recorded, orphaned)
+		})
+	}
+}
+
+// A child without a reference is deleted only for an object that still exists: --cascade=orphan may have left it, and the cache may not
+// have heard that yet.
+func TestOrphanOfAnObjectThatIsGoneStays(t *testing.T) {
+	t.Parallel()
+	for uid, stays := range map[types.UID]bool{"1": false, "2": true} {
+		t.Run(string(uid), func(t *testing.T) {
+			t.Parallel()
+			live := keptObject()
+			live.SetUID(uid)
+			c, _ := keepingBy(t, enginetest.Kind(t, keptKind), live, func(map[string]any) error { return nil }, keptPod(false))
+			r := &reconciliation{controller: c, name: cache.MetaObjectToName(live), log: quiet(), budget: c.kind.NewBudget()}
+			done := r.CarryOut(t.Context(), keptObject(), &plan.Comparison{Steps: []plan.Step{
+				{Verb: plan.Delete, Child: "pod", Resource: pods, Name: "a-pod", Live: keptPod(false)},
+			}})
+			require.NoError(t, done.Failed)
+			require.Equal(t, stays, done.Waiting)
+			_, err := c.config.Client.Resource(pods).Namespace("default").Get(t.Context(), "a-pod", metav1.GetOptions{})
+			require.Equal(t, stays, err == nil, "%v", err)
 		})
 	}
 }
