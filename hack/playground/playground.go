@@ -16,6 +16,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
+	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/internal/manifest"
 	"github.com/fescue-dev/fescue/internal/vet"
 )
@@ -105,7 +106,7 @@ func sendFindings(send func(Part), file string, report vet.Report, err error) {
 		}
 		found = append(found, Finding{File: file, Line: f.Line, Text: withinFolder(text), Check: f.Check, Advice: i >= len(report.Errors)})
 	}
-	for _, e := range singleErrors(err) {
+	for _, e := range syntax.Unjoined(err) {
 		found = append(found, placed(file, e))
 	}
 	if len(found) > 0 {
@@ -128,22 +129,6 @@ func placed(file string, err error) Finding {
 
 // withinFolder names the kind's file in a text as the page does.
 func withinFolder(text string) string { return strings.ReplaceAll(text, "/kinds/"+KindFile, KindFile) }
-
-// singleErrors returns the errors that are joined in one.
-func singleErrors(err error) []error {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, e := range joined.Unwrap() {
-		all = append(all, singleErrors(e)...)
-	}
-	return all
-}
 
 // rendered returns what fescue render prints about objects at the start, or why nothing.
 func rendered(v *vet.Vetter, objects []manifest.Object) string {

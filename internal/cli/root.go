@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
 // Main runs the command line and returns the exit code: 0, or 1 after an error. It prints errors
@@ -62,25 +64,9 @@ func abandon(ctx context.Context, execute func(context.Context) error) error {
 
 // printErrors prints one line for each error that is joined in err.
 func printErrors(w io.Writer, err error) {
-	for _, e := range singleErrors(err) {
+	for _, e := range syntax.Unjoined(err) {
 		_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(e.Error(), "\n", " "))
 	}
-}
-
-// singleErrors returns the errors that are joined in err.
-func singleErrors(err error) []error {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var errs []error
-	for _, e := range joined.Unwrap() {
-		errs = append(errs, singleErrors(e)...)
-	}
-	return errs
 }
 
 // nameAsPlugin makes help show the command that users type when kubectl runs the program as a plugin.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/internal/scenario"
 )
 
@@ -191,7 +192,7 @@ func (o testOptions) testFile(dir, file string, kinds *load.Kinds) (passed bool,
 	for i := range outputs {
 		outputs[i] = withinFolder(outputs[i], dir)
 	}
-	for _, e := range singleErrors(err) {
+	for _, e := range syntax.Unjoined(err) {
 		report = append(report, e.Error()+"\n")
 	}
 	switch {

@@ -96,12 +96,19 @@ func Joined(mistakes []*LoadError) error {
 	return errors.Join(errs...)
 }
 
-// Unjoined returns the errors that errors.Join has joined.
-func Unjoined(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
+// Unjoined returns the errors that are joined in one, however deep; none if it is nil.
+func Unjoined(err error) (all []error) {
+	if err == nil {
+		return nil
 	}
-	return []error{err}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	for _, e := range joined.Unwrap() {
+		all = append(all, Unjoined(e)...)
+	}
+	return all
 }
 
 // OrAt places an error that has no place in the author's files at a definition of theirs.

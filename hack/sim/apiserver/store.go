@@ -376,6 +376,24 @@ func canonical(given *unstructured.Unstructured) (object *unstructured.Unstructu
 	return object, dropped
 }
 
+// dropEmptyLists removes empty lists, which the types of Kubernetes leave out of their JSON, all but these two.
+func dropEmptyLists(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		maps.DeleteFunc(value, func(name string, v any) bool {
+			list, isList := v.([]any)
+			return isList && len(list) == 0 && name != "containers" && name != "rules"
+		})
+		for _, v := range value {
+			dropEmptyLists(v)
+		}
+	case []any:
+		for _, v := range value {
+			dropEmptyLists(v)
+		}
+	}
+}
+
 // isTyped reports whether an object says that it is one of the resource.
 func (t *table) isTyped(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind() == t.GroupVersion().WithKind(t.Kind)
@@ -395,6 +413,9 @@ func (t *table) decode(given *unstructured.Unstructured, isStrict bool) (*unstru
 		return nil, err
 	}
 	object, _ := canonical(given)
+	if !t.isCustom() {
+		dropEmptyLists(object.Object)
+	}
 	if !t.isCustom() || !t.isTyped(object) {
 		return object, nil
 	}
@@ -468,6 +489,9 @@ func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstruct
 	merged, dropped := canonical(merged)
 	if !t.isCustom() || status {
 		dropped = false // only custom objects are stored as they are applied
+	}
+	if !t.isCustom() {
+		dropEmptyLists(merged.Object)
 	}
 	if live != nil {
 		object, err = s.replacePatched(t, k, live, status, merged, by, dropped)
