@@ -64,7 +64,7 @@ type Finding struct {
 // start is the time at which the sample is created, so that the same texts have the same answer.
 var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Answer answers a request, and gives each part to send as soon as it is known.
+// Answer calls send with each part of the answer to a request, as soon as it is known.
 func Answer(r Request, send func(Part)) {
 	defer send(Part{Done: true})
 	kinds := load.NewKinds()

@@ -42,7 +42,7 @@ type Moment struct {
 	Manifests string `json:"manifests"`
 }
 
-// ObjectState is an object after a step, as scenario.Describe has it.
+// ObjectState is an object after a step, as a scenario prints it.
 type ObjectState struct {
 	Name       string            `json:"name"`
 	Gone       string            `json:"gone,omitempty"`
@@ -107,7 +107,7 @@ func momentOf(c *simulate.Cluster, step *scenario.Step, output string) Moment {
 	return m
 }
 
-// statesIn reads what scenario.Describe has written: a time, and the objects by their names.
+// statesIn reads the output of a step: a time, and the objects by their names.
 func statesIn(output string) (states []ObjectState) {
 	var objects map[string]json.RawMessage
 	if err := yaml.Unmarshal([]byte(output), &objects); err != nil {

@@ -64,7 +64,7 @@ func run(c *simulate.Cluster, step *Step) (string, error) {
 	if err := c.Wait(step.Wait); err != nil {
 		return "", err
 	}
-	return rejected + Describe(c), nil
+	return rejected + describe(c), nil
 }
 
 // do does what a command says.
@@ -152,9 +152,9 @@ func one(c *simulate.Cluster, s simulate.Selection) (*unstructured.Unstructured,
 	return nil, fmt.Errorf("%s is the name of %d objects", s, len(found))
 }
 
-// Describe returns what there is in a cluster, and what has happened since the last time, as YAML: first
+// describe returns what there is in a cluster, and what has happened since the last time, as YAML: first
 // the objects that are gone since.
-func Describe(c *simulate.Cluster) string {
+func describe(c *simulate.Cluster) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "time: %s\n", c.Now().Format(time.RFC3339))
 	records := c.Take()

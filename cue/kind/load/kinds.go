@@ -215,21 +215,15 @@ func (c *Kinds) fail(broken ...*syntax.LoadError) {
 
 // takeBroken keeps the syntax.LoadErrors among those joined in err, and returns the others.
 func (c *Kinds) takeBroken(err error) error {
-	if err == nil {
-		return nil
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var others []error
-		for _, one := range joined.Unwrap() {
-			others = append(others, c.takeBroken(one))
+	var others []error
+	for _, one := range syntax.Unjoined(err) {
+		if broken, ok := errors.AsType[*syntax.LoadError](one); ok {
+			c.fail(broken)
+		} else {
+			others = append(others, one)
 		}
-		return errors.Join(others...)
 	}
-	if broken, ok := errors.AsType[*syntax.LoadError](err); ok {
-		c.fail(broken)
-		return nil
-	}
-	return err
+	return errors.Join(others...)
 }
 
 // Added returns those of Behaviours that were found in folders. Do not change it.

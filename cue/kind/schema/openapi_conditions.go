@@ -3,8 +3,6 @@ package schema
 import (
 	"slices"
 	"strings"
-
-	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // conditions adds what ifs bring into a struct: their fields become optional, and CEL rules
@@ -113,12 +111,7 @@ func keepsDefault(s *StructSchema, name string, value any) bool {
 
 // isValidDefault reports whether a scalar is valid for a schema that has no default of its own.
 func isValidDefault(s *Schema, value any) bool {
-	if value == nil || s.HasDefault() || s.dependsOnField() || s.Types&(List|Struct) != 0 {
-		return false
-	}
-	w := walker{budget: budget.New("")}
-	w.value(s, value)
-	return len(w.problems) == 0
+	return value != nil && !s.HasDefault() && !s.dependsOnField() && s.Types&(List|Struct) == 0 && s.Accepts(value)
 }
 
 // conditionRules writes in CEL which fields a condition requires, and that fields that

@@ -359,9 +359,9 @@ func inNamespace(object *unstructured.Unstructured, namespace string) error {
 	return nil
 }
 
-// canonical returns a copy of an object without the empty fields of its metadata, which the API server drops when it decodes it, and
-// reports whether it had such.
-func canonical(given *unstructured.Unstructured) (object *unstructured.Unstructured, dropped bool) {
+// canonical returns a copy of an object without the empty fields that the API server drops when it decodes it: those of the metadata, and
+// the lists of Kubernetes' own types. It reports whether the metadata had such.
+func (t *table) canonical(given *unstructured.Unstructured) (object *unstructured.Unstructured, dropped bool) {
 	object = given.DeepCopy()
 	metadata, _ := object.Object["metadata"].(map[string]any)
 	for _, name := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
@@ -372,6 +372,9 @@ func canonical(given *unstructured.Unstructured) (object *unstructured.Unstructu
 			dropped = true
 			delete(metadata, name)
 		}
+	}
+	if !t.isCustom() {
+		dropEmptyLists(object.Object)
 	}
 	return object, dropped
 }
@@ -412,10 +415,7 @@ func (t *table) decode(given *unstructured.Unstructured, isStrict bool) (*unstru
 	if err := t.decodable(given); err != nil {
 		return nil, err
 	}
-	object, _ := canonical(given)
-	if !t.isCustom() {
-		dropEmptyLists(object.Object)
-	}
+	object, _ := t.canonical(given)
 	if !t.isCustom() || !t.isTyped(object) {
 		return object, nil
 	}
@@ -486,12 +486,9 @@ func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstruct
 	if err != nil {
 		return nil, false, err
 	}
-	merged, dropped := canonical(merged)
+	merged, dropped := t.canonical(merged)
 	if !t.isCustom() || status {
 		dropped = false // only custom objects are stored as they are applied
-	}
-	if !t.isCustom() {
-		dropEmptyLists(merged.Object)
 	}
 	if live != nil {
 		object, err = s.replacePatched(t, k, live, status, merged, by, dropped)

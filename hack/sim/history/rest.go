@@ -158,8 +158,9 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 	}
 	for name, of := range children {
 		for _, child := range of {
-			isLate := h.arrivedLate.Has(idOf(child)) && child.GetNamespace() != object.GetNamespace()                                        // its place may not be listed any more
-			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && len(d.Undecided) == 0 && !isLate && !h.mayBeUnseen(child) { // that goes with its object
+			isLate := h.arrivedLate.Has(idOf(child)) && child.GetNamespace() != object.GetNamespace() // its place may not be listed any more
+			isUnseen := h.mayBeUnseen(child)                                                          // it goes with its object
+			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && len(d.Undecided) == 0 && !isLate && !isUnseen {
 				found = append(found, fmt.Sprintf("has the child %s, %s with %v, which it does not want", name, idOf(child), child.GetAnnotations()))
 			}
 		}

@@ -67,7 +67,7 @@ var patches = []patch{
 			"func internal_sync_nanotime() int64 {\n\tif gp := getg(); sim.on && gp.bubble != nil {\n\t\treturn gp.bubble.now\n\t}\n\treturn nanotime()\n",
 		},
 	}},
-	// What programs draw goes on from number to number.
+	// math/rand keeps a stream: a program may draw until it gets another number.
 	{"math/rand/rand.go", []replacement{
 		{"//go:linkname runtime_rand runtime.rand\n", "//go:linkname runtime_rand runtime.simRand\n"},
 	}},

@@ -85,7 +85,7 @@ func TestHistoriesRepeat(t *testing.T) {
 	require.Equal(t, outputs[0], outputs[2])
 }
 
-// A history goes on alike after what is done once in a process was done: where something is found out for the first time, and cached.
+// A history is the same whether it fills a cache of the process or finds it filled.
 func TestCachesChangeNothing(t *testing.T) {
 	if !*isChild {
 		t.Parallel()
