@@ -96,6 +96,11 @@ FAULTS ?= 30m
 test-faults: devcluster ## let objects of many kinds live under random faults for $FAULTS, and damage the children of all scenarios
 	$(DEVCLUSTER) -- go test -timeout 0 -v ./e2e -run 'TestRandomFaults|TestDamagedChildren' -faults $(FAULTS)
 
+.PHONY: test-traces
+test-traces: devcluster ## record all writes of the end-to-end tests, and ask the simulation's model of the API server for the same answers
+	$(DEVCLUSTER) -audit-policy hack/sim/apiserver/audit.yaml -- sh -c 'go test -timeout 30m ./e2e && \
+		go test -v ./hack/sim/apiserver -run "^TestModelRepeatsATrace$$" -audit-log "$$(dirname "$$KUBECONFIG")/audit.log"'
+
 # The seeds of the kinds that make test-kinds makes: ranges add up, so FIRST=10000 makes the next ones.
 FIRST := 0
 KINDS_MADE := 12000
@@ -104,6 +109,13 @@ PAIRS := 20
 .PHONY: test-kinds
 test-kinds: ## make KINDS_MADE kinds, from seed FIRST on, and compare what they decide about PAIRS objects with CUE's evaluator; takes half an hour
 	go test ./cue/kind/proof -run TestGeneratedKinds -first-kind $(FIRST) -generated-kinds $(KINDS_MADE) -pairs-of-a-kind $(PAIRS) -timeout 0 -v
+
+# How many histories of each sort make race-histories plays: 60 take half an hour.
+RACES := 60
+
+.PHONY: race-histories
+race-histories: ## play histories with 32 workers and the race detector
+	go test -race -vet=off ./hack/sim/history -run '^TestHistories' -workers 32 -histories $(RACES) -timeout 0 -v
 
 .PHONY: test-sim
 test-sim: ## test the runtime by which histories repeat; compiles the standard library again, which takes minutes

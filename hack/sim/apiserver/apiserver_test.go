@@ -48,7 +48,7 @@ var gadgets = definition(modelKind("Gadget"), apiextensionsv1.JSONSchemaProps{
 	Type: "object",
 	Properties: map[string]apiextensionsv1.JSONSchemaProps{
 		"data":   {Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: new(int64(1))}}},
-		"status": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"n": {Type: "integer", Maximum: new(1.)}}},
+		"status": {Type: "object", Default: raw("{}"), Properties: map[string]apiextensionsv1.JSONSchemaProps{"n": {Type: "integer", Maximum: new(1.), Default: raw("0")}}},
 		"spec": {
 			Type: "object", Default: raw("{}"),
 			XValidations: apiextensionsv1.ValidationRules{

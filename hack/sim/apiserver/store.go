@@ -330,6 +330,10 @@ func (s *Store) add(t *table, namespace string, object *unstructured.Unstructure
 	if t.HasGeneration {
 		object.SetGeneration(1)
 	}
+	if _, hasStatus := object.Object["status"]; t.isCustom() && !hasStatus {
+		t.rules.Default(object) // of its status: who reads the object sees it, and it is stored with the next write
+		dropped = dropped || object.Object["status"] != nil
+	}
 	return s.write(t, object, dropped), nil
 }
 

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -29,6 +30,7 @@ import (
 var (
 	histories    = flag.Uint64("histories", 10, "how many histories are played")
 	firstHistory = flag.Uint64("first-history", 0, "seed of the first of them")
+	workers      = flag.Int("workers", 0, "how many workers an operator has, instead of 1, 4 or 32")
 )
 
 // The handlers of errors slow those down that come often, by a clock of the process: that of another bubble.
@@ -54,7 +56,7 @@ func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 	often := func() int { return []int{0, 3, 10, 30}[random.IntN(4)] }
 	return Options{
 		Seed: seed, Kinds: []*kind.Kind{k}, Once: true, Ends: true, Objects: 1 + random.IntN(6), Disturbed: time.Minute, Calm: 10 * time.Minute, Kills: random.IntN(4),
-		Operators: []int{0, 0, 0, 2, 3}[random.IntN(5)], Workers: []int{1, 4, 32}[random.IntN(3)], Shards: 1 + random.IntN(3),
+		Operators: []int{0, 0, 0, 2, 3}[random.IntN(5)], Workers: cmp.Or(*workers, []int{1, 4, 32}[random.IntN(3)]), Shards: 1 + random.IntN(3),
 		Mishaps: []int{0, 0, 1, 5}[random.IntN(4)], Start: starts[random.IntN(len(starts))],
 		Faults: apiserver.Faults{
 			Delay: delay, Fail: often(), Lose: often(), Break: often(),

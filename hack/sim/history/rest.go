@@ -92,15 +92,19 @@ func outlives(object *unstructured.Unstructured) bool {
 // hasNoLabel reports whether a child has lost the label by which it is watched.
 func hasNoLabel(child *unstructured.Unstructured) bool { return child.GetLabels()[labelOwner] == "" }
 
-// mayBeUnseen reports whether a child has lost its label while no operator acted, or so shortly before the operator ended that it could
-// not mend that: what fails is tried again after some seconds, and events may be a minute late.
+// mayBeUnseen reports whether a child lost its label when no operator could mend that.
 func (h *history) mayBeUnseen(child *unstructured.Unstructured) bool {
+	return hasNoLabel(child) && h.mayBeMissed(h.unlabelled[child.GetUID()])
+}
+
+// mayBeMissed reports whether something may have happened while no operator acted, or so shortly before the operator ended that it could
+// not answer: what fails is tried again after some seconds, and events may be a minute late.
+func (h *history) mayBeMissed(at time.Time) bool {
 	late := 10 * time.Second
 	if h.Faults.Lag > 0 {
 		late = time.Minute
 	}
-	lost := h.unlabelled[child.GetUID()]
-	return hasNoLabel(child) && (h.Operators+h.Kills > 0 || lost.After(h.began.Add(h.Disturbed-late)))
+	return h.Operators+h.Kills > 0 || at.After(h.began.Add(h.Disturbed-late))
 }
 
 // isCopy reports whether an object was created under another name than the mark says that it bears.

@@ -29,7 +29,7 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 		if isByOperator(c) && !isInherited {
 			found = append(found, h.harm(c)...)
 		}
-		if lost := h.lostOrphan(c, orphaned); lost != "" && !isInherited && !h.mayBeStray(c.Before) {
+		if lost := h.lostOrphan(c, last, orphaned); lost != "" && !isInherited && !h.mayBeStray(c.Before) {
 			found = append(found, lost)
 		}
 		object := c.After
@@ -89,8 +89,8 @@ func (h *history) isInherited(child *unstructured.Unstructured, all map[string]*
 }
 
 // lostOrphan reports an object that a deletion with --cascade=orphan has left, and that anyone but a user deletes, unless another object
-// owns it by then. orphaned has the former owners of such objects.
-func (h *history) lostOrphan(c apiserver.Change, orphaned map[types.UID]types.UID) string {
+// owns it by then. orphaned has the former owners of such objects, and all what exists.
+func (h *history) lostOrphan(c apiserver.Change, all map[string]*unstructured.Unstructured, orphaned map[types.UID]types.UID) string {
 	if c.Before == nil {
 		return ""
 	}
@@ -100,7 +100,9 @@ func (h *history) lostOrphan(c apiserver.Change, orphaned map[types.UID]types.UI
 	case isOrphan && isDeleted && c.By != users && c.By != emptier && c.Before.GetDeletionTimestamp() == nil && (owner == nil || owner.UID == former):
 		return "an orphan is deleted: " + c.String()
 	case !isDeleted && c.By == collector && owner != nil && metav1.GetControllerOf(c.After) == nil:
-		orphaned[uid] = owner.UID
+		if of := ownerIn(all, c.Before, *owner); of == nil || !isTrue(of, kind.ConditionDeleting) || !h.mayBeMissed(c.At) {
+			orphaned[uid] = owner.UID
+		}
 	}
 	return ""
 }
