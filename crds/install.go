@@ -109,6 +109,9 @@ func awaitAccepted(ctx context.Context, client dynamic.Interface, name string) e
 		if ok {
 			problem = Accepted(object)
 		}
+		if ok && object.GetDeletionTimestamp() != nil {
+			problem = fmt.Errorf("the CRD %s is being deleted", object.GetName())
+		}
 		return ok && problem == nil, nil
 	})
 	if err != nil && problem != nil {
@@ -124,11 +127,9 @@ func definitions(client dynamic.Interface) dynamic.NamespaceableResourceInterfac
 	return client.Resource(Resource)
 }
 
-// Accepted returns nil if the API server serves a CRD, or else why it does not, in its own words.
+// Accepted returns nil if the API server serves a CRD, or else why it does not, in its own words. One that is being deleted is served
+// until its last object is gone.
 func Accepted(crd *unstructured.Unstructured) error {
-	if crd.GetDeletionTimestamp() != nil {
-		return fmt.Errorf("the CRD %s is being deleted", crd.GetName())
-	}
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	established := false
 	for _, c := range conditions {

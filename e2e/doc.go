@@ -92,7 +92,7 @@
 //   - an object cleans up before it is deleted: TestOnDeleteByPropagation
 //   - damaged children go with their object, and orphaned ones stay: TestLostReferencesOfAnObjectThatIsDeleted,
 //     TestOrphansAreNotTakenBack
-//   - a namespace can be deleted, whatever its objects wait for: TestNamespaceIsDeletedInEveryPhase,
+//   - a namespace can be deleted, whatever its objects wait for: TestNamespaceIsDeletedInEveryPhase, and so can a CRD: TestCRDIsDeletedWithItsObjects,
 //     TestNamespaceOfChildrenElsewhereIsDeleted
 //   - objects that are restored from a backup run nothing again: TestRestoreRunsNothingAgain, TestRestoreOfChildrenElsewhere
 //   - invalid objects are rejected, also without webhooks: TestWebhooks, TestInvalidStoredObjectIsStalled

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -508,6 +509,35 @@ func TestUninstallReleasesObjects(t *testing.T) {
 
 	g.patch(g.GroupVersionResource, "a", `{"metadata":{"finalizers":["fescue.dev/on-delete"]}}`)
 	require.Contains(t, uninstall("--delete-objects"), "/a released: it has not passed the phases that follow its deletion")
+}
+
+// A CRD that is deleted takes its objects with it, but not before they have passed their phases: also those that are deleted while no
+// operator runs.
+func TestCRDIsDeletedWithItsObjects(t *testing.T) {
+	t.Parallel()
+	for _, isRunning := range []bool{true, false} {
+		g := newGuards(t)
+		dir, crd, census := g.kind(guardDelete), "guards."+g.Group, g.takeCensus("guard=a")
+		o := g.start("--kinds", dir)
+		g.make("a", nil)
+		g.awaitReady(g.GroupVersionResource, "a")
+		if !isRunning {
+			o.kill()
+		}
+		require.NoError(t, g.client.Resource(definitions).Delete(t.Context(), crd, metav1.DeleteOptions{}))
+		if !isRunning {
+			require.True(t, testcluster.WaitUntil(func() bool {
+				a, err := g.get(g.GroupVersionResource, "a")
+				return err == nil && a.GetDeletionTimestamp() != nil
+			}))
+			g.launch("--kinds", dir)
+		}
+		require.True(t, testcluster.WaitUntil(func() bool {
+			_, err := g.client.Resource(definitions).Get(t.Context(), crd, metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		}), "the CRD waits for its object")
+		census.requireCreated(t, 1)
+	}
 }
 
 // An object whose namespace is deleted goes with it, in whatever phase it is, though nothing that it waits for comes.
