@@ -92,8 +92,8 @@
 //   - an object cleans up before it is deleted: TestOnDeleteByPropagation
 //   - damaged children go with their object, and orphaned ones stay: TestLostReferencesOfAnObjectThatIsDeleted,
 //     TestOrphansAreNotTakenBack
-//   - a namespace can be deleted, whatever its objects wait for: TestNamespaceIsDeletedInEveryPhase, and so can a CRD: TestCRDIsDeletedWithItsObjects,
-//     TestNamespaceOfChildrenElsewhereIsDeleted
+//   - a namespace or a CRD can be deleted, whatever its objects wait for: TestNamespaceIsDeletedInEveryPhase,
+//     TestNamespaceOfChildrenElsewhereIsDeleted, TestCRDIsDeletedWithItsObjects
 //   - objects that are restored from a backup run nothing again: TestRestoreRunsNothingAgain, TestRestoreOfChildrenElsewhere
 //   - invalid objects are rejected, also without webhooks: TestWebhooks, TestInvalidStoredObjectIsStalled
 //   - objects that became invalid can be deleted: TestInvalidObjectsCanGo

@@ -27,6 +27,7 @@ func (s *Store) Restore(writes int) {
 	s.undo(writes)
 	s.forgotten = s.version
 	s.restores++
+	clear(s.types) // their CRDs are in the copy
 }
 
 // undo goes back to the state after so many of the writes.

@@ -41,7 +41,7 @@ func (s *Store) each(do func(*table, key, *unstructured.Unstructured)) {
 // owner returns the owner of a reference; nil if it is gone. isServed means that its type is known.
 func (s *Store) owner(namespace string, reference metav1.OwnerReference) (owner *unstructured.Unstructured, isServed bool) {
 	for _, t := range s.tables {
-		if t.GroupVersion().String() == reference.APIVersion && t.Kind == reference.Kind {
+		if t.GroupVersion().String() == reference.APIVersion && t.Kind == reference.Kind && s.types[t.GroupVersionResource] != gone {
 			isServed = true
 			for _, in := range []string{namespace, ""} { // an owner has the same namespace, or none
 				if owner := t.objects[key{in, reference.Name}]; owner != nil && owner.GetUID() == reference.UID {

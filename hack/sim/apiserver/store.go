@@ -150,8 +150,9 @@ type Store struct {
 	Skew time.Duration
 
 	tables []*table
-	// namespaces has the states of those that are being deleted, or were.
+	// namespaces and types have the states of namespaces and of CRDs that are being deleted, or were.
 	namespaces map[string]string
+	types      map[schema.GroupVersionResource]string
 
 	version int
 	uids    int
@@ -220,7 +221,7 @@ const firstVersion = 100
 
 // NewStore returns a store that serves resources, with no objects. now is the clock.
 func NewStore(now func() time.Time, resources ...Resource) *Store {
-	s := &Store{now: now, version: firstVersion, forgotten: firstVersion, namespaces: make(map[string]string)}
+	s := &Store{now: now, version: firstVersion, forgotten: firstVersion, namespaces: make(map[string]string), types: make(map[schema.GroupVersionResource]string)}
 	for _, r := range resources {
 		s.tables = append(s.tables, &table{Resource: r, objects: make(map[key]*unstructured.Unstructured), dropped: make(map[key]bool)})
 	}
@@ -230,7 +231,7 @@ func NewStore(now func() time.Time, resources ...Resource) *Store {
 // table returns that of a resource; nil if it is not served.
 func (s *Store) table(resource schema.GroupVersionResource) *table {
 	for _, t := range s.tables {
-		if t.GroupVersionResource == resource {
+		if t.GroupVersionResource == resource && s.types[resource] != gone {
 			return t
 		}
 	}

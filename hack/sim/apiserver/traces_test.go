@@ -329,7 +329,7 @@ func (r *replay) repeat(t *testing.T, e *traced) string {
 	switch {
 	case !isKnown:
 		return "are about an object that was changed in a way which the model does not know"
-	case e.overlaps && (e.version == 0 || e.Verb == "delete"), e.ResponseStatus.Code == http.StatusNotFound && r.store.namespaces[e.key.namespace] == namespaceEnds:
+	case e.overlaps && (e.version == 0 || e.Verb == "delete"), e.ResponseStatus.Code == http.StatusNotFound && r.store.namespaces[e.key.namespace] == ends:
 		return "failed or deleted the object while something else changed it: the log does not say which came first"
 	case strings.Contains(message, "admission webhook ") || strings.Contains(message, "failed calling webhook"):
 		return "were rejected by webhooks"
@@ -351,7 +351,7 @@ func (r *replay) become(at *table, e *traced) {
 	case strings.Contains(e.RequestURI, "dryRun") || e.ResponseStatus.Code >= http.StatusBadRequest:
 		return
 	case at.Kind == "Namespace" && e.Verb == "delete":
-		r.store.namespaces[e.key.name] = namespaceEnds
+		r.store.namespaces[e.key.name] = ends
 	case e.Verb == "delete" && !isObject, isObject && isOver(object):
 		delete(at.objects, e.key)
 		delete(r.unknown, idIn(e))

@@ -162,7 +162,11 @@ func (w *watcher) next() error {
 	written := w.server.written
 	changes, err := w.server.store.since(w.version)
 	isBroken := w.server.store.restores != w.restores
+	isServed := w.server.store.Serves(w.GroupVersionResource)
 	w.server.mu.Unlock()
+	if !isServed {
+		w.ended = true // when it has told that its last objects are gone
+	}
 	if isBroken {
 		return io.ErrUnexpectedEOF
 	}
@@ -180,7 +184,7 @@ func (w *watcher) next() error {
 			}
 		}
 	}
-	if len(changes) > 0 {
+	if len(changes) > 0 || w.ended {
 		return nil
 	}
 	select {

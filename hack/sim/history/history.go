@@ -25,6 +25,7 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
 
@@ -124,7 +125,7 @@ func Play(o Options) (r Result, err error) {
 	var disturbing, others sync.WaitGroup
 	disturbing.Go(func() { h.users(disturbed) })
 	disturbing.Go(func() { h.mishaps(disturbed) })
-	for by, do := range map[string]func(*apiserver.Store){"kubernetes": h.workloads, collector: func(s *apiserver.Store) { s.Collect() }, emptier: h.namespaces} {
+	for by, do := range map[string]func(*apiserver.Store){"kubernetes": h.workloads, collector: func(s *apiserver.Store) { s.Collect() }, emptier: h.empty} {
 		others.Go(func() { h.repeat(ctx, by, do) })
 	}
 	if err := h.operateAll(max(1, o.Operators), o.Disturbed, o.Kills, true); err != nil {
@@ -236,8 +237,9 @@ type history struct {
 	requests atomic.Int64
 	late     sync.WaitGroup       // the requests that arrive late
 	marksOf  map[string]types.UID // the objects that have marks
-	// operators is how many were started, and webhooks are those of the ones that run.
+	// operators is how many were started, engines and webhooks are those of the ones that run.
 	operators atomic.Int64
+	engines   []*engine.Engine
 	webhooks  webhooks
 	notes
 }

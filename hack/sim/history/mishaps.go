@@ -7,13 +7,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
 
 // mishaps have things happen to the API server until the disturbances end.
 func (h *history) mishaps(ctx context.Context) {
 	random := h.random.own()
-	all := []func(context.Context, *rand.Rand){h.compact, h.forbid, h.turnClock, h.endNamespace}
+	all := []func(context.Context, *rand.Rand){h.compact, h.forbid, h.turnClock, h.endNamespace, h.endType, h.endWebhooks}
 	if !h.Once {
 		all = append(all, h.fight)
 	}
@@ -54,11 +55,40 @@ func (h *history) endNamespace(context.Context, *rand.Rand) {
 	h.server.Do(users, func(s *apiserver.Store) { s.EndNamespace(namespace) })
 }
 
-// namespaces empties those that end; those that are gone are created again some time later.
-func (h *history) namespaces(s *apiserver.Store) {
+// endType begins the deletion of the CRD of a kind, and so of all its objects.
+func (h *history) endType(_ context.Context, random *rand.Rand) {
+	if kinds := kind.WithoutDecorators(h.Kinds); len(kinds) > 0 {
+		resource := h.resourceOf(kinds[random.IntN(len(kinds))])
+		h.tell("the CRD of %s is deleted", resource.Resource)
+		h.server.Do(users, func(s *apiserver.Store) { s.EndType(resource) })
+	}
+}
+
+// endWebhooks deletes the configuration of the webhooks, which is created again some seconds later.
+func (h *history) endWebhooks(ctx context.Context, random *rand.Rand) {
+	h.tell("the webhooks are not called")
+	var called *apiserver.Webhooks
+	h.server.Do(users, func(s *apiserver.Store) { called, s.Webhooks = s.Webhooks, nil })
+	sleep(ctx, time.Duration(random.IntN(int(10*time.Second))))
+	h.tell("the webhooks are called again")
+	h.server.Do(users, func(s *apiserver.Store) { s.Webhooks = called })
+}
+
+// empty empties the namespaces and the types that end; those that are gone are created again some time later. Operators hear of CRDs later.
+func (h *history) empty(s *apiserver.Store) {
+	before := make(map[*kind.Kind]bool)
+	for _, k := range h.Kinds {
+		before[k] = s.Serves(h.resourceOf(k))
+	}
 	s.Empty()
 	if h.random.IntN(5) == 0 {
 		s.BeginNamespace(namespace)
+		s.BeginTypes()
+	}
+	for _, k := range h.Kinds {
+		if s.Serves(h.resourceOf(k)) != before[k] {
+			h.late.Go(func() { h.recheck(k) })
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 	"github.com/fescue-dev/fescue/internal/informers"
@@ -73,6 +75,7 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	e, err := engine.New(engine.Config{
 		Kinds: h.Kinds, Client: client, Informers: informers.New(ctx, caches, nil), Mapper: mapper,
 		Log: slog.New(errorLog{h}), Events: events{&h.notes}, Workers: h.Workers, Shards: elected.Shards(),
+		Missing: h.absent,
 	})
 	if err != nil {
 		return err
@@ -82,6 +85,7 @@ func (h *history) operate(d time.Duration, kill bool) error {
 		return err
 	}
 	h.tell("%s starts", process.name)
+	defer h.running(e)()
 	ended := make(chan error, 1)
 	go func() { ended <- elected.Run(ctx, e) }()
 	select {
@@ -100,6 +104,39 @@ func (h *history) operate(d time.Duration, kill bool) error {
 		return fmt.Errorf("the operator: %w", err)
 	}
 	return nil
+}
+
+// absent returns why a kind cannot run: its CRD is not there.
+func (h *history) absent(_ context.Context, k *kind.Kind) (err error) {
+	h.server.Do("", func(s *apiserver.Store) {
+		if k.Target == nil && !s.Serves(h.resourceOf(k)) {
+			err = engine.Absent("the CRD is gone")
+		}
+	})
+	return err
+}
+
+// running notes that an engine runs, until what it returns is called.
+func (h *history) running(e *engine.Engine) (ended func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.engines = append(h.engines, e)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.engines = slices.DeleteFunc(h.engines, func(other *engine.Engine) bool { return other == e })
+	}
+}
+
+// recheck tells the operators some time later that the CRD of a kind has come or gone.
+func (h *history) recheck(k *kind.Kind) {
+	time.Sleep(time.Duration(h.random.IntN(int(3 * time.Second))))
+	h.mu.Lock()
+	engines := slices.Clone(h.engines)
+	h.mu.Unlock()
+	for _, e := range engines {
+		e.Recheck(k.Name())
+	}
 }
 
 // errorLog is the log of an operator, of which nothing is read but that it has a bug.
