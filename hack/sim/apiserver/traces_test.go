@@ -357,7 +357,8 @@ func (r *replay) become(at *table, e *traced) {
 		delete(r.unknown, idIn(e))
 		return
 	}
-	if isObject = isObject || isPart(object); isPart(object) && at.objects[e.key] != nil {
+	if isPart(object) && at.objects[e.key] != nil {
+		isObject = true
 		whole := maps.Clone(at.objects[e.key].Object)
 		whole["metadata"] = object.Object["metadata"]
 		object = &unstructured.Unstructured{Object: whole}
