@@ -1,4 +1,4 @@
-package load
+package schema_test
 
 import (
 	"slices"
@@ -8,31 +8,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/internal/testing/kindtest"
 )
 
 // A schema never changes: a CRD with fewer CEL rules does not change another.
 func TestOpenAPIChangesNoSchema(t *testing.T) {
 	t.Parallel()
-	kinds, err := draftsOf(t, `package k
-import "fescue.dev/cue/contract"
-#G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: {text!: string @kube(immutable)}, status?: contract.#Status}
-#GController: contract.#Controller & {object!: #G, names: plural: "gs"}
-`)
-	require.NoError(t, err)
+	k := kindWithSpec(t, `{text!: string @kube(immutable)}`)
 	by := func(v *kind.Version) schema.Enforcer {
 		all := v.Enforcement()
 		i := slices.IndexFunc(all, func(e schema.Enforcement) bool { return e.Text == "@kube(immutable)" })
 		return all[i].By
 	}
-	v := kinds[0].Version
+	v := k.Version
 	fewer := *v
 	without := sets.New[string]()
-	for _, rule := range SetOpenAPI(&fewer, nil).Rules {
+	for _, rule := range load.SetOpenAPI(&fewer, nil).Rules {
 		without.Insert(rule.ID)
 	}
-	require.Empty(t, SetOpenAPI(&fewer, without).Rules)
+	require.Empty(t, load.SetOpenAPI(&fewer, without).Rules)
 	require.Equal(t, schema.Admission, by(&fewer))
 	require.Equal(t, schema.CRDRule, by(v))
 }
@@ -40,14 +37,12 @@ import "fescue.dev/cue/contract"
 // A line of CUE that requires several things of a field is one rule: here a string, and a time.
 func TestEnforcementListsEachLineOnce(t *testing.T) {
 	t.Parallel()
-	kinds, err := Shipped()
-	require.NoError(t, err)
 	type line struct {
 		field, words string
 		at           place.Position
 	}
 	seen := make(map[line]bool)
-	for _, k := range kinds {
+	for _, k := range kindtest.Shipped(t) {
 		for _, e := range k.Enforcement() {
 			p := line{e.Field, e.Words, e.Position}
 			require.False(t, seen[p], p)

@@ -1,4 +1,4 @@
-package proof
+package schema_test
 
 import (
 	"testing"
@@ -76,9 +76,8 @@ func TestImmutable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := kindWithSpec(t, tc.schema)
-			require.NotNil(t, k)
 			object := func(s spec) map[string]any {
-				return map[string]any{"apiVersion": "fuzzed.example.com/v1", "kind": "X", "metadata": spec{"name": "a"}, "spec": s}
+				return map[string]any{"apiVersion": "try.example.com/v1", "kind": "X", "metadata": spec{"name": "a"}, "spec": s}
 			}
 			var fields []string
 			for _, err := range k.Check(k.NewBudget(), object(tc.now)).ValidateUpdate(k.Check(k.NewBudget(), object(tc.old))) {
@@ -94,8 +93,7 @@ func TestImmutable(t *testing.T) {
 func TestDefaultsAreNotShared(t *testing.T) {
 	t.Parallel()
 	k := kindWithSpec(t, `{x: *["a"] | [...string]}`)
-	require.NotNil(t, k)
-	object := map[string]any{"apiVersion": "fuzzed.example.com/v1", "kind": "X", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{}}
+	object := map[string]any{"apiVersion": "try.example.com/v1", "kind": "X", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{}}
 	first := k.Default(object)
 	first["spec"].(map[string]any)["x"].([]any)[0] = "changed"
 	second := k.Default(object)
