@@ -215,13 +215,14 @@ bench-go: devcluster ## run the Go benchmarks of docs/performance.md
 ACTIONLINT := v1.7.12
 
 .PHONY: lint
-lint: prose ## check style, the allowed imports, and the English of the pages
+lint: prose knots ## check style, the allowed imports, the knots of files, and the English of the pages
 	go tool -modfile hack/tools/go.mod golangci-lint run ./...
 	cd bench && go tool -modfile ../hack/tools/go.mod golangci-lint run --config ../.golangci.yml ./...
 	cd hack/devcluster && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/dist && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/image && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/prose && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
+	cd hack/knots && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/k8stypes && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
 
@@ -235,6 +236,10 @@ PAGES ?= $(filter-out docs/decisions/%,$(wildcard *.md docs/*.md docs/*/*.md doc
 .PHONY: prose
 prose: ## measure the English of $PAGES: relative pronouns and passive sentences
 	go run -C hack/prose . $(abspath $(PAGES))
+
+.PHONY: knots
+knots: ## measure the packages of the program: files that reach each other, and methods of types
+	go run -C hack/knots . ../.. . ./admission/... ./crds/... ./cue/... ./engine/... ./internal/...
 
 # all also builds each release, which the menu of the site then lists. SITE_BASE is the path at which the site is served.
 RELEASES ?=
@@ -273,6 +278,7 @@ verify: generate ## check that generated files and go.mod are up to date
 	go mod -C hack/dist tidy -diff
 	go mod -C hack/image tidy -diff
 	go mod -C hack/prose tidy -diff
+	go mod -C hack/knots tidy -diff
 	@git diff --exit-code -- config crds cue testdata docs/plots
 	@untracked=$$(git ls-files --others --exclude-standard -- config crds cue testdata docs/plots); \
 	if [ -n "$$untracked" ]; then echo "not committed: $$untracked"; exit 1; fi

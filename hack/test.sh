@@ -33,7 +33,7 @@ for suite in "$@"; do
       say 'all packages, with the promises in e2e/doc.go on the API server, and what is concurrent with the race detector: 5 minutes'
       # Beside the end-to-end tests, which wait as well as compute.
       {
-        for module in k8stypes image prose dist; do run "$module" test -C "hack/$module" -json ./...; done
+        for module in k8stypes image knots prose dist; do run "$module" test -C "hack/$module" -json ./...; done
         run concurrent test -race -vet=off -json -run Concurrent ./cue/kind/proof
       } &
       run packages test -json -timeout 20m ./... # internal/cli takes ten minutes beside e2e on two cores
