@@ -1,0 +1,29 @@
+package inject
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fescue-dev/fescue/internal/testing/corpus"
+)
+
+// One Pod, and what an object adds to it: its own container stays as it was sent, with a field that no type has, and the patch says which
+// object added what.
+func TestWorkedExample(t *testing.T) {
+	t.Parallel()
+	watcher, err := New(Source{
+		Object: Object{watcherKind, "logs"}, Namespace: namespace, Generation: 3, Selector: &metav1.LabelSelector{},
+		Add: corpus.Object(t, []byte(`{spec: {containers: [{name: logs, image: watcher}]}}`)),
+	})
+	require.NoError(t, err)
+	pod := `{"spec":{"containers":[{"name":"app","image":"app","unknown":1.0}]}}`
+	result := checked(t, NewInjector("", watcherKinds), []byte(pod), []*Injection{watcher})
+	require.Equal(t, Injected, result.Outcomes[0].Reason)
+	require.JSONEq(t, `[
+		{"op": "add", "path": "/spec/containers/-", "value": {"name": "logs", "image": "watcher"}},
+		{"op": "add", "path": "/metadata", "value": {"annotations": {"fescue.dev/injected": "{\"Watcher.watch.fescue.dev/logs\":{\"generation\":3}}"}}}
+	]`, string(result.Patch))
+	require.Contains(t, string(result.Pod()), `{"name":"app","image":"app","unknown":1.0}`)
+}
