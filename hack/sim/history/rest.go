@@ -130,24 +130,9 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 	for name := range k.Sets {
 		children[name] = slices.DeleteFunc(children[name], h.mayBeUnseen)
 	}
-	observed, err := h.read(k, object, live)
+	observed, err := h.observed(k, object, children, live)
 	if err != nil {
 		return []string{"is not stalled: " + err.Error()}
-	}
-	for name, of := range children {
-		if _, isSet := k.Sets[name]; !isSet {
-			newest := slices.MaxFunc(of, func(a, b *unstructured.Unstructured) int {
-				return strings.Compare(string(a.GetUID()), string(b.GetUID()))
-			})
-			observed[name] = newest.Object
-		}
-	}
-	for name := range k.Sets {
-		members := []any{}
-		for _, m := range children[name] {
-			members = append(members, m.Object)
-		}
-		observed[name] = members
 	}
 	d, err := k.Decide(k.NewBudget(), object.Object, observed)
 	if err != nil {
@@ -184,6 +169,30 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 		}
 	}
 	return found
+}
+
+// observed returns what a kind is told about an object: its children, and what it reads of all that exists.
+func (h *history) observed(k *kind.Kind, object *unstructured.Unstructured, children map[string][]*unstructured.Unstructured, live map[string]*unstructured.Unstructured) (map[string]any, error) {
+	observed, err := h.read(k, object, live)
+	if err != nil {
+		return nil, err
+	}
+	for name, of := range children {
+		if _, isSet := k.Sets[name]; !isSet {
+			newest := slices.MaxFunc(of, func(a, b *unstructured.Unstructured) int {
+				return strings.Compare(string(a.GetUID()), string(b.GetUID()))
+			})
+			observed[name] = newest.Object
+		}
+	}
+	for name := range k.Sets {
+		members := []any{}
+		for _, m := range children[name] {
+			members = append(members, m.Object)
+		}
+		observed[name] = members
+	}
+	return observed, nil
 }
 
 // read returns what a kind reads for an object, apart from its children.

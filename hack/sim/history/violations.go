@@ -22,6 +22,7 @@ const forgiven = 5 * time.Second
 // violations returns what must not be in the writes of a history.
 func (h *history) violations(changes []apiserver.Change) (found []string) {
 	made := make(map[string]bool) // children for their owner
+	once := onces{history: h, entered: make(map[types.UID]int), is: make(map[string]bool), made: make(map[string]bool)}
 	orphaned := make(map[types.UID]types.UID)
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
@@ -36,6 +37,9 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 		if object == nil {
 			delete(last, idOf(c.Before))
 			continue
+		}
+		if again := once.again(c, last); again != "" {
+			found = append(found, again)
 		}
 		last[idOf(object)] = object
 		if c.Before != nil && !hasNoLabel(c.Before) && hasNoLabel(object) {

@@ -1,0 +1,80 @@
+package history
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/hack/sim/apiserver"
+)
+
+// onces follow the children that are created once in a phase, of whatever kind.
+type onces struct {
+	*history
+	// entered is how often an object has changed its phase.
+	entered map[types.UID]int
+	// is tells of children that belong to a phase whether they are created once, and made which were, in an entry of the phase.
+	is, made map[string]bool
+}
+
+// again reports a child that an operator makes again in the same entry of its phase, though the former answer has come. all is what existed
+// before the change.
+func (o onces) again(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
+	if c.Before != nil {
+		if phaseIn(c.Before) != phaseIn(c.After) {
+			o.entered[c.After.GetUID()]++
+		}
+		return ""
+	}
+	phase, reference := c.After.GetLabels()[labelPhase], metav1.GetControllerOf(c.After)
+	if !isByOperator(c) || phase == "" || reference == nil || o.isRestored || o.arrivedLate.Has(idOf(c.After)) {
+		return ""
+	}
+	owner := ownerIn(all, c.After, *reference)
+	if owner == nil || owner.GetUID() != reference.UID || phaseIn(owner) != phase || !o.isOnce(owner, childName(c.After), phase, all) {
+		return ""
+	}
+	entry := fmt.Sprint(idFor(c.After, *reference), " in entry ", o.entered[reference.UID])
+	wasMade := o.made[entry]
+	o.made[entry] = true
+	if wasMade && c.At.Sub(o.unanswered[idFor(c.After, *reference)]) > forgiven {
+		return fmt.Sprintf("%s is made again for %s in %s", idOf(c.After), reference.Name, phase)
+	}
+	return ""
+}
+
+// isOnce reports whether a child of an object in a phase is created once, as its kind says.
+func (o onces) isOnce(owner *unstructured.Unstructured, name, phase string, all map[string]*unstructured.Unstructured) bool {
+	child := fmt.Sprint(owner.GetKind(), "/", phase, "/", name)
+	is, isKnown := o.is[child]
+	if isKnown {
+		return is
+	}
+	for _, k := range o.Kinds {
+		if k.Target != nil || k.GroupVersionKind != owner.GroupVersionKind() {
+			continue
+		}
+		observed, err := o.observed(k, owner, childrenOf(k, owner, all), all)
+		if err != nil {
+			return false
+		}
+		d, err := k.Decide(k.NewBudget(), owner.Object, observed)
+		if err != nil {
+			return false
+		}
+		for _, c := range d.Children {
+			if c.Name == name && c.Phase == phase {
+				o.is[child] = c.Update == kind.Never && c.Set == nil
+			}
+		}
+	}
+	return o.is[child]
+}
+
+func phaseIn(object *unstructured.Unstructured) string {
+	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
+	return phase
+}
