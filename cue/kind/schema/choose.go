@@ -13,28 +13,36 @@ import (
 // reference validates a value where the schema contains itself. Below a disjunction, it
 // does so once: validating it for each alternative would double the work at each level.
 func (w *walker) reference(s *Schema, value any) {
-	before := w.deep
-	w.deep = true
-	defer func() { w.deep = before }()
-	if w.choosing == 0 {
+	w.deep++
+	defer func() { w.deep-- }()
+	switch {
+	case !w.choosing:
 		w.value(s, value)
-		return
+	case w.onlyFits:
+		w.contradicted = !w.fitsOnce(s, value)
+	default:
+		w.report(w.problemsOnce(s, value)...)
 	}
-	if w.probing {
-		against, ok := w.memo.probed(s, value)
-		if !ok {
-			against = w.contradicts(s, value)
-			w.memo.keepProbed(s, value, against)
-		}
-		w.against = w.against || against
-		return
-	}
-	problems, ok := w.memo.tried(s, value, w.path)
+}
+
+// fitsOnce is fits for a value that other alternatives have too.
+func (here *where) fitsOnce(s *Schema, value any) bool {
+	fits, ok := here.memo.knownFit(s, value)
 	if !ok {
-		problems = w.try(s, value)
-		w.memo.keepTried(s, value, w.path, problems)
+		fits = here.fits(s, value)
+		here.memo.keepFit(s, value, fits)
 	}
-	w.report(problems...)
+	return fits
+}
+
+// problemsOnce is problems for a value that other alternatives have too.
+func (here *where) problemsOnce(s *Schema, value any) []Problem {
+	problems, ok := here.memo.knownProblems(s, value, here.path)
+	if !ok {
+		problems = here.problems(s, value)
+		here.memo.keepProblems(s, value, here.path, problems)
+	}
+	return problems
 }
 
 // ambiguous begins the error for a value that fits several alternatives.
@@ -46,12 +54,12 @@ func (w *walker) alternatives(s *Schema, value any) {
 	switch {
 	case several:
 		w.addIncomplete(s.TypeRule, field.Invalid(w.at(), field.OmitValueType{}, ambiguous+describe(s.Alternatives)))
-	case w.probing:
-		w.against = w.against || chosen == nil
+	case w.onlyFits:
+		w.contradicted = chosen == nil
 	case chosen == nil:
 		w.report(w.noneFits(s, value)...)
 	default:
-		w.report(w.try(chosen.schema, value)...)
+		w.report(w.problems(chosen.schema, value)...)
 	}
 }
 
@@ -95,10 +103,9 @@ type fitting struct {
 // choose picks the alternative that a value fits: the only one that it does not
 // contradict, or the only default one among several; several reports that none was
 // picked. with gives the value with the defaults of an alternative.
-func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (chosen *fitting, several bool) {
+func (here *where) choose(alternatives []Alternative, with func(*Schema) any) (chosen *fitting, several bool) {
 	if len(alternatives) > 1 {
-		w.choosing++
-		defer func() { w.choosing-- }()
+		here = here.below()
 	}
 	marked := false
 	for _, a := range alternatives {
@@ -106,7 +113,7 @@ func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (cho
 			continue
 		}
 		value := with(a.Schema)
-		if w.contradicts(a.Schema, value) {
+		if !here.fits(a.Schema, value) {
 			continue
 		}
 		fit := &fitting{a.Schema, value}
@@ -150,24 +157,14 @@ func (s *Schema) saysNothingElse(value any) bool {
 	return true
 }
 
-// contradicts reports whether a value has problems with a schema other than that it is
-// incomplete.
-func (w *walker) contradicts(s *Schema, value any) bool {
-	probe := w.apart()
-	probe.probing = true
-	probe.value(s, value)
-	return probe.against
-}
-
 // closest lists the problems that a value has with the alternative that it contradicts
 // least, and those that it has with each.
 func (w *walker) closest(alternatives []Alternative, value any) (closest []Problem, all [][]Problem) {
-	w.choosing++
-	defer func() { w.choosing-- }()
+	below := w.below()
 	// No alternative gave the value its defaults, so missing defaults are not reported.
 	d := defaulter{budget: w.budget, structs: w.structs}
 	for _, a := range alternatives {
-		problems := w.try(a.Schema, d.value(a.Schema, value))
+		problems := below.problems(a.Schema, d.value(a.Schema, value))
 		all = append(all, problems)
 		if closest == nil || w.closeness(problems) < w.closeness(closest) {
 			closest = problems
@@ -254,13 +251,6 @@ func noLiteral(all [][]Problem) []Problem {
 		}
 	}
 	return nil
-}
-
-// try returns the problems of a value without reporting them.
-func (w *walker) try(s *Schema, value any) []Problem {
-	trial := w.apart()
-	trial.value(s, value)
-	return trial.problems
 }
 
 // hasStruct reports whether there is a struct in a value: two alternatives that allow the

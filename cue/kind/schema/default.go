@@ -207,8 +207,8 @@ func (d *defaulter) alternatives(s *Schema, value any) any {
 		d.again++
 		defer func() { d.again-- }()
 	}
-	w := walker{budget: d.budget, structs: d.structs}
-	chosen, _ := w.choose(left, func(a *Schema) any { return d.value(a, value) })
+	here := where{budget: d.budget, structs: d.structs}
+	chosen, _ := here.choose(left, func(a *Schema) any { return d.value(a, value) })
 	d.changed = before // changes for other alternatives do not count
 	if chosen == nil {
 		return value

@@ -36,10 +36,9 @@ func (w *walker) match(m *Match, value any) {
 
 // compare reports whether a value, with the defaults that a schema would give it, contradicts
 // the schema, and whether it is incomplete.
-func (w *walker) compare(s *Schema, value any) (contradicts, incomplete bool) {
-	trial, d := w.apart(), defaulter{budget: w.budget, structs: w.structs}
-	trial.value(s, d.value(s, value))
-	for _, p := range trial.problems {
+func (here *where) compare(s *Schema, value any) (contradicts, incomplete bool) {
+	d := defaulter{budget: here.budget, structs: here.structs}
+	for _, p := range here.problems(s, d.value(s, value)) {
 		if p.Rule == nil || !p.Rule.NotInCUE {
 			contradicts, incomplete = contradicts || !p.incomplete, incomplete || p.incomplete
 		}

@@ -17,10 +17,10 @@ func visitOf(s *Schema, value any) visit {
 	return visit{s, v.Pointer(), v.Len()}
 }
 
-// memo holds what a walker found in the structs and lists of one object, which do not
+// memo holds what the walks through one object found in its structs and lists, which do not
 // change meanwhile. The zero memo is ready for use.
 type memo struct {
-	against  map[visit]bool
+	fits     map[visit]bool
 	problems map[visit]problemsAt
 	// held keeps visited values alive, so that nothing else gets their addresses.
 	held []any
@@ -31,26 +31,27 @@ type problemsAt struct {
 	problems []Problem
 }
 
-func (m *memo) probed(s *Schema, value any) (against, ok bool) {
+// knownFit returns what fits returned.
+func (m *memo) knownFit(s *Schema, value any) (fits, ok bool) {
 	if TypeOf(value)&(List|Struct) != 0 {
-		against, ok = m.against[visitOf(s, value)]
+		fits, ok = m.fits[visitOf(s, value)]
 	}
-	return against, ok
+	return fits, ok
 }
 
-func (m *memo) keepProbed(s *Schema, value any, against bool) {
+func (m *memo) keepFit(s *Schema, value any, fits bool) {
 	if TypeOf(value)&(List|Struct) == 0 {
 		return
 	}
-	if m.against == nil {
-		m.against = make(map[visit]bool)
+	if m.fits == nil {
+		m.fits = make(map[visit]bool)
 	}
-	m.against[visitOf(s, value)] = against
+	m.fits[visitOf(s, value)] = fits
 	m.held = append(m.held, value)
 }
 
-// tried returns the problems found at path; one value may be at several places.
-func (m *memo) tried(s *Schema, value any, path []step) ([]Problem, bool) {
+// knownProblems returns what problems returned at path; one value may be at several places.
+func (m *memo) knownProblems(s *Schema, value any, path []step) ([]Problem, bool) {
 	if TypeOf(value)&(List|Struct) == 0 {
 		return nil, false
 	}
@@ -58,7 +59,7 @@ func (m *memo) tried(s *Schema, value any, path []step) ([]Problem, bool) {
 	return found.problems, ok && slices.Equal(found.path, path)
 }
 
-func (m *memo) keepTried(s *Schema, value any, path []step, problems []Problem) {
+func (m *memo) keepProblems(s *Schema, value any, path []step, problems []Problem) {
 	if TypeOf(value)&(List|Struct) == 0 {
 		return
 	}

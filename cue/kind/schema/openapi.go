@@ -572,9 +572,8 @@ func staticDefault(s *Schema) (any, bool) {
 	case !ok:
 		return nil, false
 	}
-	w := walker{budget: d.budget}
-	w.value(s, d.value(s, value))
-	return value, len(w.problems) == 0
+	here := where{budget: d.budget}
+	return value, len(here.problems(s, d.value(s, value))) == 0
 }
 
 // labels adds the rules for fields whose names match a pattern.

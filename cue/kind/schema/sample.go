@@ -184,11 +184,11 @@ func (g *generator) value(s *Schema, depth int) any {
 
 // matchedBy reports whether a value has as many of several schemas as it must.
 func (s *Schema) matchedBy(value any) bool {
-	w := walker{budget: budget.New("")}
+	w := walker{where: where{budget: budget.New("")}}
 	for i := range s.Matches {
 		w.match(&s.Matches[i], value)
 	}
-	return len(w.problems) == 0
+	return len(w.found) == 0
 }
 
 // related returns a value that satisfies a relation, or is off by a number.
@@ -534,8 +534,8 @@ func (g *generator) items(s *Schema, n, depth int) []any {
 	for range n {
 		list = append(list, g.value(items, depth+1))
 		for range maxTries {
-			w := walker{budget: budget.New("")}
-			if w.list(&Schema{Unique: s.Unique, Attributes: s.Attributes}, list); len(w.problems) == 0 {
+			w := walker{where: where{budget: budget.New("")}}
+			if w.list(&Schema{Unique: s.Unique, Attributes: s.Attributes}, list); len(w.found) == 0 {
 				break
 			}
 			list[len(list)-1] = g.value(items, depth+1)

@@ -81,9 +81,8 @@ func (s *Schema) Accepts(value any) bool {
 	prepared := *s
 	prepared.prepared = false
 	Prepare(&prepared)
-	w := walker{budget: budget.New("")}
-	w.value(&prepared, value)
-	return len(w.problems) == 0
+	here := where{budget: budget.New("")}
+	return len(here.problems(&prepared, value)) == 0
 }
 
 // EngineStatus returns the struct of the fields that the engine writes to the status of a kind:

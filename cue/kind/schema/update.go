@@ -13,9 +13,9 @@ import (
 // ValidateUpdate lists the immutable fields that differ between two versions of an object.
 // Both have their defaults.
 func ValidateUpdate(b *budget.Budget, s *Schema, old, object map[string]any) []Problem {
-	w := walker{budget: b, structs: make([]map[string]any, 0, 16)}
+	w := walker{where: where{budget: b, structs: make([]map[string]any, 0, 16)}}
 	w.update(s, old, object)
-	return w.found()
+	return w.result()
 }
 
 // update compares two versions of a value that exists in both.

@@ -36,18 +36,18 @@ func (p Problem) IsNull() bool { return p.BadValue == nil && p.Type != field.Err
 // Validate lists the problems of an object that has its defaults, in no order. It stops
 // after maxProblems.
 func Validate(b *budget.Budget, s *Schema, object map[string]any) []Problem {
-	w := walker{budget: b, structs: make([]map[string]any, 0, 8), path: make([]step, 0, 8)}
+	w := walker{where: where{budget: b, structs: make([]map[string]any, 0, 8), path: make([]step, 0, 8)}}
 	w.value(s, object)
-	return w.found()
+	return w.result()
 }
 
-// found returns the problems, or the only one of an object that exceeds the budget: what was found of it
+// result returns what was found, or the only problem of an object that exceeds the budget: what was found of it
 // may be wrong.
-func (w *walker) found() []Problem {
+func (w *walker) result() []Problem {
 	if w.budget.IsExceeded() {
 		return []Problem{{Error: field.Invalid(field.NewPath("spec"), field.OmitValueType{}, w.budget.Excess())}}
 	}
-	return w.problems
+	return w.found
 }
 
 // step is one step of the path to a value.
@@ -60,34 +60,68 @@ func fieldStep(name string) step { return step{name, -1} }
 
 func itemStep(index int) step { return step{"", index} }
 
-// walker walks through an object along a schema.
-type walker struct {
-	budget   *budget.Budget
-	path     []step
-	structs  []map[string]any // around the value, outermost first
-	problems []Problem
-	deep     bool // beyond where the schema contains itself
-	// choosing counts the disjunctions around the value: below one, a value is validated
-	// once for each alternative.
-	choosing int
-	probing  bool // only whether there is a contradiction matters
-	against  bool // one was found while probing
+// where is the place of a value in an object. problems and fits each begin a walk of their own
+// there.
+type where struct {
+	budget  *budget.Budget
+	path    []step
+	structs []map[string]any // around the value, outermost first
+	deep    int              // how often the schema contains itself on the way
+	// choosing is true below a disjunction: there, a value is validated once for each
+	// alternative.
+	choosing bool
 	memo     *memo
 }
 
-// apart returns a walker at the same value that has found nothing: it validates, and what it finds is its own.
-func (w *walker) apart() *walker {
-	if w.memo == nil {
-		w.memo = new(memo)
+// problems lists what a schema finds wrong with a value.
+func (here *where) problems(s *Schema, value any) []Problem {
+	w := here.walk()
+	w.value(s, value)
+	return w.found
+}
+
+// fits reports whether a value does not contradict a schema; it may be incomplete. The walk ends
+// at the first contradiction.
+func (here *where) fits(s *Schema, value any) bool {
+	w := here.walk()
+	w.onlyFits = true
+	w.value(s, value)
+	return !w.contradicted
+}
+
+// walk returns a walker that has found nothing.
+func (here *where) walk() *walker {
+	here.remember()
+	return &walker{where: *here}
+}
+
+// below returns the same place below a disjunction.
+func (here *where) below() *where {
+	here.remember()
+	below := *here
+	below.choosing = true
+	return &below
+}
+
+// remember makes all walks that begin here share what they find.
+func (here *where) remember() {
+	if here.memo == nil {
+		here.memo = new(memo)
 	}
-	inner := *w
-	inner.probing, inner.against, inner.problems = false, false, nil
-	return &inner
+}
+
+// walker is one walk through a value along a schema. It does for its whole length what it was
+// begun for.
+type walker struct {
+	where
+	found        []Problem
+	onlyFits     bool // fits began it: nobody reads what is found
+	contradicted bool // its answer to fits, which ends it
 }
 
 func (w *walker) at() *field.Path {
-	if w.probing {
-		return nil // nobody reads the problem
+	if w.onlyFits {
+		return nil
 	}
 	var path *field.Path
 	for _, s := range w.path {
@@ -104,21 +138,21 @@ func (w *walker) at() *field.Path {
 }
 
 func (w *walker) add(rule *Rule, err *field.Error) {
-	w.report(Problem{Error: err, Rule: rule, deep: w.deep})
-	w.against = w.against || w.probing
+	w.report(Problem{Error: err, Rule: rule, deep: w.deep > 0})
+	w.contradicted = w.onlyFits
 }
 
 func (w *walker) addIncomplete(rule *Rule, err *field.Error) {
-	w.report(Problem{Error: err, Rule: rule, incomplete: true, deep: w.deep})
+	w.report(Problem{Error: err, Rule: rule, incomplete: true, deep: w.deep > 0})
 }
 
 func (w *walker) report(problems ...Problem) {
-	w.problems = append(w.problems, problems[:min(len(problems), maxProblems-len(w.problems))]...)
+	w.found = append(w.found, problems[:min(len(problems), maxProblems-len(w.found))]...)
 }
 
 // done reports whether nothing more has to be validated.
 func (w *walker) done() bool {
-	return w.against || len(w.problems) >= maxProblems || w.budget.IsExceeded()
+	return w.contradicted || len(w.found) >= maxProblems || w.budget.IsExceeded()
 }
 
 // value validates one value.
@@ -167,7 +201,7 @@ func (w *walker) typed(s *Schema, value any) {
 func (w *walker) scalar(s *Schema, value any) {
 	if s.Enum != nil && !s.Enum.allows(value) {
 		w.add(s.Enum.Rule, field.NotSupported(w.at(), value, supported(s.Enum)))
-		w.problems[len(w.problems)-1].enum = s.Enum
+		w.found[len(w.found)-1].enum = s.Enum
 	}
 	for _, not := range s.Not {
 		if equal, ok := compare("==", value, not.Value); ok && equal {
@@ -388,10 +422,10 @@ func (w *walker) conditional(s *StructSchema, object map[string]any) {
 		w.add(active.impossible, field.Invalid(w.at(), field.OmitValueType{}, active.impossible.Text))
 		return
 	}
-	before := len(w.problems)
+	before := len(w.found)
 	w.fields(active.schema, object)
-	for i := before; i < len(w.problems); i++ {
-		s.because(mask, w.at(), &w.problems[i])
+	for i := before; i < len(w.found); i++ {
+		s.because(mask, w.at(), &w.found[i])
 	}
 }
 
@@ -457,9 +491,8 @@ func (s *Schema) Fits(value any) bool {
 	prepared := *s
 	prepared.prepared = false
 	Prepare(&prepared)
-	w := walker{budget: budget.New("")}
-	w.value(&prepared, value)
-	return !slices.ContainsFunc(w.problems, func(p Problem) bool { return !p.incomplete })
+	here := where{budget: budget.New("")}
+	return !slices.ContainsFunc(here.problems(&prepared, value), func(p Problem) bool { return !p.incomplete })
 }
 
 // scalarFits reports whether the rules for scalars, except the enum, allow a value.
