@@ -46,14 +46,17 @@ func TestWorkedExample(t *testing.T) {
 
 	var problems []string
 	for _, p := range schema.Validate(k.NewBudget(), k.Compiled, object(map[string]any{"name": "A", "size": int64(3), "color": "red"})) {
-		problems = append(problems, p.Field)
+		problems = append(problems, p.Error.Error())
 	}
-	require.ElementsMatch(t, []string{"spec.name", "spec.zone", "spec.color"}, problems)
+	require.ElementsMatch(t, []string{
+		`spec.name: Invalid value: "A": must satisfy =~"^[a-z]+$"`, "spec.zone: Required value: since size == 3", "spec.color: Forbidden: unknown field",
+	}, problems)
 
 	crd := k.Schema.Properties["spec"]
 	require.Equal(t, "^[a-z]+$", crd.Properties["name"].Pattern)
 	require.Equal(t, "1", string(crd.Properties["size"].Default.Raw))
 	require.Len(t, crd.Properties["size"].Enum, 3)
+	require.Equal(t, "!(self.size == 3) || has(self.zone)", crd.XValidations[0].Rule)
 
 	by := make(map[string]schema.Enforcer)
 	for _, e := range k.Enforcement() {
