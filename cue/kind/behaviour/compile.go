@@ -419,7 +419,7 @@ func (p place) ident(e *ast.Ident) Expr {
 		p.use(p.pkg, name)
 		return &PackageReference{at: pos, Package: p.pkg, Name: name, Text: e.Name}
 	}
-	if t := predeclared(e.Name); t != nil {
+	if t := Predeclared(e.Name); t != nil {
 		t.at = pos
 		return t
 	}
@@ -791,16 +791,8 @@ func (p place) pattern(s *StructLit, f *ast.Field, name ast.Expr) Expr {
 	return nil
 }
 
-// TypeNamed returns the kinds of values of one of CUE's own types; 0 for any other name.
-func TypeNamed(name string) Kinds {
-	if t := predeclared(name); t != nil {
-		return t.Kinds
-	}
-	return 0
-}
-
-// predeclared returns one of CUE's own types; nil for any other name.
-func predeclared(name string) *Type {
+// Predeclared returns one of CUE's own types, without a place; nil for any other name.
+func Predeclared(name string) *Type {
 	name = strings.TrimPrefix(name, "__")
 	t := &Type{Name: name}
 	switch name {

@@ -14,5 +14,5 @@
 // CEL rule on spec. docs/reference/constructs.md lists all constructs; TestDifferential and TestMutations in package proof compare
 // the result with CUE's evaluator and with the CRD, and have to pass again with each new version of CUE.
 //
-// It knows no kind and no behaviour: package behaviour compiles those.
+// It knows no kind and no behaviour: package behaviour compiles those, and has the table of CUE's own types, like int32.
 package compile

@@ -12,12 +12,13 @@ import (
 	cuetime "cuelang.org/go/pkg/time"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
-// predeclared returns one of CUE's own types.
+// predeclared returns one of CUE's own types, of those that objects have values of; nil for any other name.
 func predeclared(e *ast.Ident) *schema.Schema {
 	rule := ruleAt(e)
 	s := typedBy(rule)
@@ -25,36 +26,41 @@ func predeclared(e *ast.Ident) *schema.Schema {
 	switch name := strings.TrimPrefix(e.Name, "__"); name {
 	case "_":
 		return schema.Anything(rule.Position)
-	case "string":
-		s.Types = schema.String
-	case "bool":
-		s.Types = schema.Bool
-	case "number":
-		s.Types = schema.Number
-	case "float":
-		s.Types = schema.Float
-	case "float64": // like all numbers
-		s.Types = schema.Number
-	case "float32":
-		s.Types = schema.Number
-		s.Min = &schema.Bound{Rule: rule, Value: -math.MaxFloat32}
-		s.Max = &schema.Bound{Rule: rule, Value: math.MaxFloat32}
 	case "null":
 		s.Types = schema.Null
-	default:
-		limits, ok := integers[name]
-		if !ok {
-			return nil
-		}
-		s.Types, s.Format = schema.Int, limits.format
-		if limits.min != nil {
-			s.Min = &schema.Bound{Rule: rule, Value: limits.min}
-		}
-		if limits.max != nil {
-			s.Max = &schema.Bound{Rule: rule, Value: limits.max}
-		}
+		return s
+	case "rune", "int128", "uint128":
+		return nil
+	case "int32", "int64":
+		s.Format = name
 	}
+	own := behaviour.Predeclared(e.Name)
+	if own == nil || own.Kinds == behaviour.Bytes {
+		return nil
+	}
+	s.Types, s.Min, s.Max = typesOf[own.Kinds], limit(rule, own.Kinds, own.Min), limit(rule, own.Kinds, own.Max)
 	return s
+}
+
+// typesOf are the types of values that behaviours have names for, too.
+var typesOf = map[behaviour.Kinds]schema.Types{
+	behaviour.String: schema.String, behaviour.Bool: schema.Bool, behaviour.Int: schema.Int, behaviour.Float: schema.Float, behaviour.Number: schema.Number,
+}
+
+// limit returns the bound that a limit of one of CUE's own types is; nil if numbers of 64 bits do not pass it.
+func limit(rule *schema.Rule, kinds behaviour.Kinds, at *behaviour.Decimal) *schema.Bound {
+	if at == nil {
+		return nil
+	}
+	n, err := at.Int64()
+	f, _ := at.Float64()
+	switch {
+	case kinds == behaviour.Int && err == nil && n != math.MinInt64 && n != math.MaxInt64:
+		return &schema.Bound{Rule: rule, Value: n}
+	case kinds == behaviour.Number && math.Abs(f) < math.MaxFloat64:
+		return &schema.Bound{Rule: rule, Value: f}
+	}
+	return nil
 }
 
 // typedBy begins a schema with a rule that also sets the type. The type is a separate
@@ -62,23 +68,6 @@ func predeclared(e *ast.Ident) *schema.Schema {
 func typedBy(rule *schema.Rule) *schema.Schema {
 	typeRule := *rule
 	return &schema.Schema{Position: rule.Position, TypeRule: &typeRule}
-}
-
-// integers are CUE's integer types; values have 64 bits at most.
-var integers = map[string]struct {
-	min, max any
-	format   string
-}{
-	"int":    {},
-	"int64":  {format: "int64"},
-	"int32":  {int64(-1 << 31), int64(1<<31 - 1), "int32"},
-	"int16":  {int64(-1 << 15), int64(1<<15 - 1), ""},
-	"int8":   {int64(-1 << 7), int64(1<<7 - 1), ""},
-	"uint":   {min: int64(0)},
-	"uint64": {min: int64(0)},
-	"uint32": {int64(0), int64(1<<32 - 1), ""},
-	"uint16": {int64(0), int64(1<<16 - 1), ""},
-	"uint8":  {int64(0), int64(1<<8 - 1), ""},
 }
 
 // namedChecks are the validators of CUE's standard library that take no argument.

@@ -110,25 +110,24 @@ func Fits(have, want types.Values) bool {
 
 // typeNamed returns one of CUE's own types.
 func typeNamed(name string) Value {
-	var v Value
-	switch name = strings.TrimPrefix(name, "__"); name {
-	case "string":
-		v = of(types.String)
-	case "bool":
-		v = of(types.Boolean)
-	case "number":
-		v = of(types.Integer | types.Number)
-	case "float", "float32", "float64":
-		v = of(types.Number)
-	case "null":
+	if strings.TrimPrefix(name, "__") == "null" {
 		return of(types.Null)
-	default:
-		if v = Unknown; behaviour.TypeNamed(name) == behaviour.Int {
-			v = of(types.Integer)
+	}
+	v := Unknown
+	if own := behaviour.Predeclared(name); own != nil && own.Kinds != behaviour.Bytes {
+		v = of(valuesOf[own.Kinds])
+		if own.Kinds == behaviour.Number && own.Min != nil { // float32 and float64 are no integers
+			v = of(types.Number)
 		}
 	}
 	v.IsType = true
 	return v
+}
+
+// valuesOf are the kinds of values that behaviours have names for, too.
+var valuesOf = map[behaviour.Kinds]types.Values{
+	behaviour.String: types.String, behaviour.Bool: types.Boolean, behaviour.Int: types.Integer, behaviour.Float: types.Number,
+	behaviour.Number: types.Integer | types.Number,
 }
 
 // DidYouMean suggests the name of a field, or lists all if there are few.
