@@ -19,6 +19,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/informers"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // The annotations of Pods for the webhooks.
@@ -44,7 +45,7 @@ func BenchmarkPodCreate(b *testing.B) {
 	kinds, err := load.Shipped()
 	require.NoError(b, err)
 	kinds = slices.DeleteFunc(kinds, func(k *kind.Kind) bool { return !k.Injects() })
-	require.NoError(b, crds.Install(b.Context(), c.dynamic, kinds, crds.Webhook{}))
+	require.NoError(b, testcluster.InstallCRDs(b.Context(), c.dynamic, kinds, crds.Webhook{}))
 	_, err = c.dynamic.Resource(watchers).Namespace(c.namespace).Create(b.Context(), &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": watchers.GroupVersion().String(), "kind": "Watcher", "metadata": map[string]any{"name": "log"},
 		"spec": map[string]any{"container": map[string]any{"name": "watch", "image": "busybox:1.37"}},

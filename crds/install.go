@@ -3,7 +3,6 @@ package crds
 import (
 	"context"
 	"fmt"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,21 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-const (
-	// fieldManager owns the fields of installed CRDs.
-	fieldManager = "fescue-crds"
-	// establishTimeout bounds the wait for the API server to serve a CRD, which
-	// takes well under a second on an idle one.
-	establishTimeout = 30 * time.Second
-)
+// fieldManager owns the fields of installed CRDs.
+const fieldManager = "fescue-crds"
 
 // Apply creates or upgrades the CRD of a kind by server-side apply, and returns the fields that objects lose by that. The API
 // server may serve it later, or never: see Accepted. at is what converts objects, if the kind has conversions.
@@ -72,52 +63,6 @@ func installedOf(ctx context.Context, client dynamic.Interface, k *kind.Kind) (*
 		return nil, fmt.Errorf("read CRD %s: %w", k.Name(), err)
 	}
 	return installed, nil
-}
-
-// Install applies the CRDs of kinds, and returns when the API server serves them all. at is what converts the objects
-// of kinds with conversions.
-func Install(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind, at Webhook) error {
-	for _, k := range kinds {
-		if _, err := Apply(ctx, client, k, at); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
-	defer cancel()
-	for _, k := range kinds {
-		if err := awaitAccepted(ctx, client, k.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func awaitAccepted(ctx context.Context, client dynamic.Interface, name string) error {
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-	var problem error
-	_, err := watchtools.UntilWithSync(ctx, &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.FieldSelector = selector
-			return definitions(client).List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.FieldSelector = selector
-			return definitions(client).Watch(ctx, options)
-		},
-	}, &unstructured.Unstructured{}, nil, func(event watch.Event) (bool, error) {
-		object, ok := event.Object.(*unstructured.Unstructured)
-		if ok {
-			problem = Accepted(object)
-		}
-		if ok && object.GetDeletionTimestamp() != nil {
-			problem = fmt.Errorf("the CRD %s is being deleted", object.GetName())
-		}
-		return ok && problem == nil, nil
-	})
-	if err != nil && problem != nil {
-		return problem
-	}
-	return err
 }
 
 // Resource is that of CRDs.

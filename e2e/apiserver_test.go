@@ -159,7 +159,7 @@ func installed(t *testing.T, s *suite) *suite {
 	config := testcluster.Config(t)
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
-	require.NoError(t, crds.Install(t.Context(), client, []*kind.Kind{s.kind}, crds.Webhook{}))
+	require.NoError(t, testcluster.InstallCRDs(t.Context(), client, []*kind.Kind{s.kind}, crds.Webhook{}))
 	ready := &suite{name: s.name, kind: s.kind, client: client.Resource(s.kind.GroupVersionResource())}
 	if s.kind.Scope == apiextensionsv1.NamespaceScoped {
 		ready.namespace = testcluster.Namespace(t)

@@ -76,7 +76,7 @@ func TestCRDThatIsNotAccepted(t *testing.T) {
 		return apierrors.IsNotFound(err)
 	}))
 	o.awaitReady()
-	require.NoError(t, crds.Install(t.Context(), c.client, added, crds.Webhook{}))
+	require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, added, crds.Webhook{}))
 	require.True(t, testcluster.WaitUntil(func() bool {
 		return c.tryCreate(things, "Thing", "u", map[string]any{})
 	}))
@@ -132,7 +132,7 @@ func TestOlderKindStandsBack(t *testing.T) {
 	require.True(t, testcluster.HoldsFor(3*time.Second, func() bool { return c.proxy.writes.Load() == writes }), "they fight")
 
 	// The older version is installed again.
-	require.NoError(t, crds.Install(t.Context(), c.client, old, crds.Webhook{}))
+	require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, old, crds.Webhook{}))
 	second.awaitLog("its annotation fescue.dev/kind-hash is " + old[0].Hash)
 	require.True(t, testcluster.WaitUntil(func() bool { return textOf() == "x" }))
 	require.Zero(t, first.stop())

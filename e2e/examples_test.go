@@ -111,7 +111,7 @@ func prepareExamples(t *testing.T) map[string]exampleRun {
 		if len(kind.WithoutDecorators(kinds)) == 0 { // decorators_test.go has them
 			continue
 		}
-		require.NoError(t, crds.Install(t.Context(), all.client, kinds, crds.Webhook{}))
+		require.NoError(t, testcluster.InstallCRDs(t.Context(), all.client, kinds, crds.Webhook{}))
 		for _, k := range kinds {
 			all.deleteCRDs(k.Name())
 		}

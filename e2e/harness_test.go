@@ -271,7 +271,7 @@ func (c *cluster) prepare(args []string) {
 // installCRDs installs the CRDs of kinds and waits until discovery lists the kinds.
 func (c *cluster) installCRDs(kinds []*kind.Kind) {
 	c.t.Helper()
-	require.NoError(c.t, crds.Install(c.t.Context(), c.client, kinds, crds.Webhook{}))
+	require.NoError(c.t, testcluster.InstallCRDs(c.t.Context(), c.client, kinds, crds.Webhook{}))
 	require.True(c.t, testcluster.WaitUntil(func() bool {
 		return !slices.ContainsFunc(kinds, func(k *kind.Kind) bool {
 			list, err := c.typed.Discovery().ServerResourcesForGroupVersion(k.GroupVersionKind.GroupVersion().String())

@@ -88,7 +88,7 @@ func newStrictests(t *testing.T, onDelete string, specs map[string]map[string]an
 		_, err := c.objects(s.GroupVersionResource).Create(t.Context(), object, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	require.NoError(t, crds.Install(t.Context(), c.client, kinds, crds.Webhook{}))
+	require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, kinds, crds.Webhook{}))
 	require.True(t, testcluster.WaitUntil(func() bool {
 		_, err := c.objects(s.GroupVersionResource).Create(t.Context(), newObject(s.GroupVersionResource, "Strictest", "new", map[string]any{"size": int64(4)}), dryRun)
 		return err != nil

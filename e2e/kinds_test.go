@@ -44,11 +44,11 @@ func TestInvalidStoredObjectIsStalled(t *testing.T) {
 	dir, kinds := writeKind(t, strictKind)
 	open := *kinds[0]
 	open.Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
-	require.NoError(t, crds.Install(t.Context(), c.client, []*kind.Kind{&open}, crds.Webhook{}))
+	require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, []*kind.Kind{&open}, crds.Webhook{}))
 	resource := open.GroupVersionResource()
 	c.create(resource, "At", "bad", map[string]any{"spec": map[string]any{"schedule": "tomorrow", "command": "echo hello"}})
 
-	require.NoError(t, crds.Install(t.Context(), c.client, kindtest.Shipped(t), crds.Webhook{}))
+	require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, kindtest.Shipped(t), crds.Webhook{}))
 	c.keepCRDs = true
 	c.start("--kinds", dir)
 	object, reason, message := c.awaitStalled(resource, "bad")
@@ -71,7 +71,7 @@ func TestInstallUpgradesCRDs(t *testing.T) {
 	c := newCluster(t)
 	install := func(text string) *unstructured.Unstructured {
 		kinds := kindtest.From(t, text)
-		require.NoError(t, crds.Install(t.Context(), c.client, kinds, crds.Webhook{}))
+		require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, kinds, crds.Webhook{}))
 		definition, err := c.client.Resource(definitions).Get(t.Context(), "as.upgrade.example.com", metav1.GetOptions{})
 		require.NoError(t, err)
 		return definition
@@ -135,8 +135,8 @@ import (
 	old := *kinds[0]
 	old.Schema = old.Schema.DeepCopy()
 	delete(old.Schema.Properties["status"].Properties, "phase")
-	require.NoError(t, crds.Install(t.Context(), c.client, []*kind.Kind{&old, wrong, typo}, crds.Webhook{}))
-	require.NoError(t, crds.Install(t.Context(), c.client, kindtest.Shipped(t), crds.Webhook{}))
+	require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, []*kind.Kind{&old, wrong, typo}, crds.Webhook{}))
+	require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, kindtest.Shipped(t), crds.Webhook{}))
 	c.keepCRDs = true
 	o := c.start("--kinds", dir)
 	for _, k := range kinds {
@@ -188,7 +188,7 @@ func TestKindStartsOnceItHasItsCRDAndRights(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	shipped := kindtest.Shipped(t)
-	require.NoError(t, crds.Install(t.Context(), c.client, shipped, crds.Webhook{}))
+	require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, shipped, crds.Webhook{}))
 	late := strings.NewReplacer("rights.example.com", "late.example.com").Replace(rightsKind)
 	dir, kinds := writeKind(t, late)
 	c.deleteCRDs(kinds[0].Name())
@@ -210,7 +210,7 @@ func TestKindStartsOnceItHasItsCRDAndRights(t *testing.T) {
 	c.createAt("a", longAgo, "echo")
 	c.awaitPhase("a", "DONE")
 
-	require.NoError(t, crds.Install(t.Context(), c.client, kinds, crds.Webhook{}))
+	require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, kinds, crds.Webhook{}))
 	rules, _ = c.rolesOf(append(shipped, kinds...))
 	patch, err := json.Marshal(map[string]any{"rules": rules})
 	require.NoError(t, err)

@@ -69,7 +69,7 @@ func TestMetricsAuth(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	shipped := kindtest.Shipped(t)
-	require.NoError(t, crds.Install(t.Context(), c.client, shipped, crds.Webhook{}))
+	require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, shipped, crds.Webhook{}))
 	work, own := c.rolesOf(shipped)
 	config := c.serviceAccount("fescue", slices.Concat(work, own))
 	c.clusterRole("fescue", metricsRules(t, "fescue-metrics-auth"))

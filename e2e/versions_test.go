@@ -183,7 +183,7 @@ func TestVersions(t *testing.T) {
 
 	// As 'fescue crd --webhook-url' prints it: with the Service of a default installation, and the authority that is
 	// left in it, the CRD would be another installation's.
-	require.NoError(t, crds.Install(t.Context(), c.client, unservedKinds, crds.Webhook{URL: url}))
+	require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, unservedKinds, crds.Webhook{URL: url}))
 	v.keepCRDs = true
 	v.run(unserved)
 	v.unserved(t)

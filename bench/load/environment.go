@@ -22,6 +22,7 @@ import (
 	"github.com/fescue-dev/fescue/bench/byhand/api"
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // writers is the number of clients that create and change objects at the same time.
@@ -77,7 +78,7 @@ func newEnvironment(ctx context.Context, config *rest.Config, controlPlane, dir 
 	if err != nil {
 		return nil, err
 	}
-	if err := crds.Install(ctx, untyped, kinds, crds.Webhook{}); err != nil {
+	if err := testcluster.InstallCRDs(ctx, untyped, kinds, crds.Webhook{}); err != nil {
 		return nil, err
 	}
 	if e.client, err = newClient(e.config); err != nil {
