@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -179,14 +178,22 @@ func TestKindChanges(t *testing.T) {
 			c.await(changings, "o", "at rest", func(o *unstructured.Unstructured) bool {
 				return isTrue(o, "Ready") || phaseOf(o) == "LAST" || phaseOf(o) == "FIRST" && len(c.list(configMaps, "fescue.dev/child")) > 0
 			})
-			before := c.children()
+			before := c.childrenOf(changings)
 			require.NotEmpty(t, before)
 			require.Zero(t, o.stop())
 
 			o = c.start("--kinds", write(cmp.Or(change.newSpec, change.spec), cmp.Or(change.newBehaviour, change.behaviour)))
 			isWanted := func() bool { return slices.Equal(c.becameOf(changings, before), change.want) }
 			testcluster.WaitUntil(isWanted)
-			testcluster.HoldsFor(2*time.Second, isWanted)
+			require.Equal(t, change.want, c.becameOf(changings, before))
+			later := map[string]any{}
+			if strings.Contains(change.newSpec, "more!") {
+				later["more"] = "b"
+			}
+			c.create(changings, "Changing", "later", map[string]any{"spec": later})
+			c.await(changings, "later", "reconciled, as what was queued before it is", func(o *unstructured.Unstructured) bool {
+				return isTrue(o, "Ready") || isTrue(o, "Stalled") || phaseOf(o) != ""
+			})
 			require.Equal(t, change.want, c.becameOf(changings, before))
 			c.delete(changings, "o")
 			c.awaitGone(changings, "o")
@@ -198,11 +205,13 @@ func TestKindChanges(t *testing.T) {
 // memberName is the name of a member of a set.
 var memberName = regexp.MustCompile(`o-pods?-[0-9a-f]{5}-\d+$`)
 
-// children returns the children in the namespace, by type and name.
-func (c *cluster) children() map[string]*unstructured.Unstructured {
+// childrenOf returns the children of the object, by type and name.
+func (c *cluster) childrenOf(owners schema.GroupVersionResource) map[string]*unstructured.Unstructured {
+	owner, err := c.get(owners, "o")
+	require.NoError(c.t, err)
 	children := make(map[string]*unstructured.Unstructured)
 	for _, resource := range []schema.GroupVersionResource{configMaps, secrets, pods} {
-		for _, child := range c.list(resource, "fescue.dev/owner-uid") {
+		for _, child := range c.list(resource, "fescue.dev/owner-uid="+string(owner.GetUID())) {
 			children[simulate.NameOf(&child)] = &child
 		}
 	}
@@ -211,7 +220,7 @@ func (c *cluster) children() map[string]*unstructured.Unstructured {
 
 // becameOf returns what became of children, and of the conditions of the object.
 func (c *cluster) becameOf(resource schema.GroupVersionResource, before map[string]*unstructured.Unstructured) (became []string) {
-	after := c.children()
+	after := c.childrenOf(resource)
 	add := func(name, what string) {
 		became = append(became, memberName.ReplaceAllString(name, "MEMBER")+": "+what)
 	}
