@@ -27,6 +27,10 @@
 //	contract.go                        what the contract has: fields and words, without types
 //	conversions.go counterparts.go     versions
 //
+// The mistakes in testdata/mistakes, each with what is reported, and all valid kinds, about which nothing may be, prove it again:
+//
+//	go test ./internal/cli ./cue/kind/load -run Mistakes
+//
 // It knows no clock and no cluster, and evaluates nothing. Why kinds are not checked by running them instead:
 // docs/decisions/0070-checks-infer.md.
 package check
