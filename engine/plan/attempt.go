@@ -48,7 +48,7 @@ func Glance(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 
 // decide decides, and compares. After the first decision, each has at least half of the budget; otherwise the next reconcile makes it.
 func (a *Attempt) decide(now time.Time) {
-	a.isLow = a.plan != nil && !a.view.Abandoned && a.view.Budget != nil && a.view.Budget.IsLow()
+	a.isLow = a.plan != nil && !a.view.Abandoned && a.view.IsLow()
 	if !a.isLow {
 		a.plan = Decide(a.rounds.kind, a.object, a.view, now)
 	}

@@ -58,6 +58,9 @@ type View struct {
 	taken map[Taken]bool
 }
 
+// IsLow reports whether the budget may not be enough for another decision.
+func (v *View) IsLow() bool { return v.Budget != nil && v.Budget.IsLow() }
+
 // reach returns why an object is not created where it is wanted.
 func (v *View) reach(object *unstructured.Unstructured) error {
 	if v.Namespaces == nil || slices.Contains(v.Namespaces, object.GetNamespace()) {

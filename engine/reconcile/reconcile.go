@@ -146,7 +146,7 @@ func (r *run) run(ctx context.Context) Result {
 		}
 		r.object = object
 		next = o.Next(object != p.Object)
-		if next == plan.Look && (again == maxLooks || v.Budget.IsLow()) {
+		if next == plan.Look && (again == maxLooks || v.IsLow()) {
 			next = plan.Requeue
 		}
 		switch next {

@@ -79,7 +79,6 @@ func (w *world) SetFinalizers(_ context.Context, object *unstructured.Unstructur
 func runAt(t *testing.T, w *world, schedule, phase string) Result {
 	t.Helper()
 	k := enginetest.Shipped(t, "At")
-	w.budget = k.NewBudget()
 	object := &unstructured.Unstructured{Object: enginetest.At(schedule, phase)}
 	return Run(t.Context(), w, Request{Kind: k, Object: object, Memory: plan.NewMemory(object), Now: func() time.Time { return now }})
 }
@@ -98,11 +97,19 @@ func TestCreated(t *testing.T) {
 // The example of package plan: the phase is stored before the Pod is created, and the loop looks again in between.
 func TestPhaseIsStoredFirst(t *testing.T) {
 	t.Parallel()
-	w := &world{}
-	result := runAt(t, w, "2030-01-01T00:00:00Z", "PENDING")
-	require.Equal(t, []string{"Look", "Store RUNNING", "Look", "create a-pod"}, w.calls)
-	require.Equal(t, Done, result.Then)
-	require.Equal(t, "RUNNING", result.Event.Reason)
+	for name, budget := range map[string]*kind.Budget{
+		"one budget for the reconcile": enginetest.Shipped(t, "At").NewBudget(),
+		"a budget for each decision":   nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{budget: budget}
+			result := runAt(t, w, "2030-01-01T00:00:00Z", "PENDING")
+			require.Equal(t, []string{"Look", "Store RUNNING", "Look", "create a-pod"}, w.calls)
+			require.Equal(t, Done, result.Then)
+			require.Equal(t, "RUNNING", result.Event.Reason)
+		})
+	}
 }
 
 // Caches that are behind end the reconcile: their events begin the next one.
