@@ -64,7 +64,7 @@ func (r *reconciliation) CarryOut(ctx context.Context, owner *unstructured.Unstr
 	a.line = sync.OnceValues(func() (*children.Line, error) { return r.trace(ctx, owner) })
 	a.ask(ctx)
 	a.all(ctx, todo.Steps)
-	if todo.MayPrune() && a.done.Rejected == nil && a.done.Failed == nil && !a.done.Waiting {
+	if todo.MayPrune() && !a.done.IsObstructed() {
 		a.all(ctx, todo.Prunes)
 	} else {
 		a.all(ctx, r.swaps.Release(r.kind, owner, a.done.Occupied, todo.Prunes))

@@ -335,7 +335,7 @@ func TestDeadlineIsRecordedOnce(t *testing.T) {
 	c, recorder := runningAt(t, &answers{})
 	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "c"}}}
 	p := &plan.Plan{Kind: enginetest.Shipped(t, "Customcluster"), Object: object, Deadline: 5 * time.Minute, At: time.Now()}
-	o := &plan.Outcome{Late: true, Failed: errors.New("no node")}
+	o := &plan.Outcome{Late: true, Obstacles: plan.Obstacles{Failed: errors.New("no node")}}
 	tell := func() {
 		r := &reconciliation{controller: c, log: quiet()}
 		var news plan.News

@@ -81,7 +81,7 @@ func (a *Attempt) next(now time.Time) *Comparison {
 		if a.isHeld = isHeld; !isNothing {
 			return todo
 		}
-		a.done = &Changes{Held: true}
+		a.done = &Changes{Obstacles: Obstacles{Held: true}}
 	}
 	if a.hasAsked {
 		return nil
@@ -128,7 +128,7 @@ func (a *Attempt) Outcome(now time.Time) (*Plan, *Outcome) {
 	o.Strays, o.wrote = a.strays, a.wrote
 	memory.learn(a.plan, a.left)
 	p, o := a.rounds.countTransitions(a.plan, o, now)
-	o.isPending = o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.isUnfinished
+	o.isPending = o.Stalled != nil || o.IsObstructed() || o.isUnfinished
 	if progress := memory.progress; progress != nil && progress.Problem != nil {
 		o.slowed(progress.Problem, progress.Next(now))
 	}

@@ -12,6 +12,8 @@ import (
 
 // Changes are the results of steps.
 type Changes struct {
+	// Obstacles are those that requests have met.
+	Obstacles
 	// Stored are objects as the API server answered, and Deleted those that were deleted.
 	Stored  []children.Live
 	Deleted map[types.UID]bool
@@ -22,11 +24,6 @@ type Changes struct {
 	Strays, Adopted []Step
 	// Inspected are the objects that Comparison.Inspect names, with their managedFields.
 	Inspected []*unstructured.Unstructured
-	// Rejected is an error that requires user action; retrying may resolve Failed.
-	Rejected, Failed error
-	// Waiting reports that a child waits for another object to be gone, and Held that a write
-	// was left for later.
-	Waiting, Held bool
 	// NamespaceLeaving reports that a creation, or one that was tried, was rejected because its namespace, which is that of
 	// the object, is being deleted.
 	NamespaceLeaving bool

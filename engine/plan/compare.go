@@ -82,14 +82,14 @@ type Comparison struct {
 	States []ChildState
 	// Foreign are the objects that look like children and were not created for the object.
 	Foreign []children.Live
-	// Rejected are the children for which nothing is done until someone changes something, and
-	// Gone those that are not created again.
-	Rejected, Gone error
-	// Missing are the latter as they would be, with the UIDs that they had. Those of an object that waits in a phase for
+	// Obstacles are those that no request is needed to find: rejected children, for which nothing is done until someone changes
+	// something, and waiting ones.
+	Obstacles
+	// Gone are the children that are not created again.
+	Gone error
+	// Missing are these as they would be, with the UIDs that they had. Those of an object that waits in a phase for
 	// its deletion, which are not created either, have none.
 	Missing []children.Live
-	// Waiting reports that a child waits for another object to be gone.
-	Waiting bool
 	// Leaving are the children that have to be gone before others are deleted, as far as the object
 	// itself is about to go.
 	Leaving []children.Live
@@ -114,7 +114,7 @@ func (c *Comparison) OfChild(child string, err error) error {
 }
 
 // MayPrune reports whether nothing that is wanted keeps what is no longer wanted, as far as the comparison knows.
-func (c *Comparison) MayPrune() bool { return c.Rejected == nil && !c.Waiting }
+func (c *Comparison) MayPrune() bool { return !c.IsObstructed() }
 
 // isInSync reports whether there is nothing that may be written now.
 func (c *Comparison) isInSync() bool {

@@ -81,7 +81,7 @@ import "fescue.dev/cue/contract"
 			outcome := func() (o *Outcome, isAsked bool) {
 				_, o = converge(k, object, v, now, func(todo *Comparison) *Changes {
 					isAsked = isAsked || todo.Try != nil
-					return &Changes{Held: true, NamespaceLeaving: todo.Try != nil && leaving}
+					return &Changes{Obstacles: Obstacles{Held: true}, NamespaceLeaving: todo.Try != nil && leaving}
 				})
 				return o, isAsked
 			}

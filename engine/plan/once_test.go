@@ -101,7 +101,7 @@ func TestRecordWaits(t *testing.T) {
 	object := runningAt(nil)
 	outcome := func(v *View, failed error) (*Plan, *Outcome, map[string]any) {
 		p := Decide(k, object, v, now)
-		o := outcomeOf(p, Compare(p, v), &Changes{Failed: failed}, v)
+		o := outcomeOf(p, Compare(p, v), &Changes{Obstacles: Obstacles{Failed: failed}}, v)
 		status, err := Report(p, o)
 		require.NoError(t, err)
 		return p, o, status

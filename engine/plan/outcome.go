@@ -22,6 +22,8 @@ const formerRetry = 5 * time.Minute
 
 // Outcome is the outcome of a plan.
 type Outcome struct {
+	// Obstacles are those that the last requests have met, and whether a child waits without any.
+	Obstacles
 	// States are those of the children.
 	States []ChildState
 	// Children are all that exist, after the writes.
@@ -30,12 +32,6 @@ type Outcome struct {
 	Foreign []children.Live
 	// Strays are the steps that deleted unmanaged objects.
 	Strays []Step
-	// Rejected is an error of a write that requires user action; retrying may resolve
-	// Failed.
-	Rejected, Failed error
-	// Waiting reports that a child waits for another object to be gone, and Held that a write
-	// was left for later.
-	Waiting, Held bool
 	// Passed are the phases that were left since anything but the phase has changed.
 	Passed []string
 	// NotReadySince is when an object that never ends stopped being ready, and Late reports
@@ -79,12 +75,12 @@ type Outcome struct {
 // writes.
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) *Outcome {
 	o := &Outcome{
-		States: c.States, Children: v.Children, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
+		States: c.States, Children: v.Children, Foreign: c.Foreign, Obstacles: done.Obstacles,
 		WakeAt: p.WakeAt, phaseEnds: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Leaving: c.Leaving, Altered: c.Altered,
 	}
-	o.Waiting = o.Waiting || len(c.Leaving) > 0
+	o.Waiting = o.Waiting || c.Waiting || len(c.Leaving) > 0
 	o.Abandoned, o.lingers = v.Abandoned, p.lingers()
-	o.isOver = p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held && !done.Waiting && (v.isSure(p.Object) || !children.Reaches(p.Kind, p.Object))
+	o.isOver = p.isOver() && len(c.Leaving) == 0 && !done.IsObstructed() && (v.isSure(p.Object) || !children.Reaches(p.Kind, p.Object))
 	if len(p.Transitions) > 0 {
 		o.Passed = p.passed
 	}
@@ -214,7 +210,7 @@ func stayInPhase(p *Plan, o *Outcome, problem *Problem) (*Plan, *Outcome) {
 	instead := p.unmoved()
 	instead.Stalled = problem
 	return instead, &Outcome{
-		States: o.States, Children: o.Children, NotReadySince: o.NotReadySince, Uptake: o.Uptake, Held: true, Stalled: problem,
+		States: o.States, Children: o.Children, NotReadySince: o.NotReadySince, Uptake: o.Uptake, Obstacles: Obstacles{Held: true}, Stalled: problem,
 		former: o.former, inventory: heldInventory(instead, o),
 	}
 }

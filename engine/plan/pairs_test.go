@@ -73,7 +73,7 @@ func TestWhatReplacesANamespaceComesFirst(t *testing.T) {
 				}
 			}
 			do(todo.Steps)
-			if todo.Rejected == nil && !todo.Waiting && done.Rejected == nil && done.Failed == nil && !done.Waiting {
+			if todo.MayPrune() && !done.IsObstructed() {
 				do(todo.Prunes)
 			}
 			return done

@@ -282,7 +282,7 @@ func TestQuotaIsExpectedToPass(t *testing.T) {
 			for _, elapsed := range []time.Duration{0, test.after} {
 				p := Decide(k, owner, newWorld(k, owner).view(), now.Add(elapsed))
 				p.Deadline = test.limit
-				o := outcomeOf(p, &Comparison{}, &Changes{Rejected: test.err}, newWorld(k, owner).view())
+				o := outcomeOf(p, &Comparison{}, &Changes{Obstacles: Obstacles{Rejected: test.err}}, newWorld(k, owner).view())
 				status, err := Report(p, o)
 				require.NoError(t, err)
 				owner = owner.DeepCopy()

@@ -78,6 +78,6 @@ func TestBrokenInjectionStalls(t *testing.T) {
 	o := outcomeOf(p, &Comparison{}, &Changes{}, v)
 	require.Equal(t, &Problem{reasonEvaluation, "no selector"}, o.Stalled)
 	require.Nil(t, p.Stalled, "a plan stays as it was decided")
-	o = outcomeOf(p, &Comparison{Rejected: errors.New("first")}, &Changes{}, v)
+	o = outcomeOf(p, &Comparison{Obstacles: Obstacles{Rejected: errors.New("first")}}, &Changes{}, v)
 	require.Equal(t, &Problem{reasonChild, "first"}, o.Stalled)
 }

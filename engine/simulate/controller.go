@@ -239,7 +239,7 @@ func (w *world) CarryOut(_ context.Context, owner *unstructured.Unstructured, to
 		}
 	}
 	do(todo.Steps)
-	if todo.MayPrune() && done.Rejected == nil && !done.Waiting {
+	if todo.MayPrune() && !done.IsObstructed() {
 		do(todo.Prunes)
 	} else {
 		clear(rejected)
