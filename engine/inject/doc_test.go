@@ -9,8 +9,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
-// One Pod, and what an object adds to it: its own container stays as it was sent, with a field that no type has, and the patch says which
-// object added what.
+// The example of the package's documentation.
 func TestWorkedExample(t *testing.T) {
 	t.Parallel()
 	watcher, err := New(Source{
@@ -26,4 +25,8 @@ func TestWorkedExample(t *testing.T) {
 		{"op": "add", "path": "/metadata", "value": {"annotations": {"fescue.dev/injected": "{\"Watcher.watch.fescue.dev/logs\":{\"generation\":3}}"}}}
 	]`, string(result.Patch))
 	require.Contains(t, string(result.Pod()), `{"name":"app","image":"app","unknown":1.0}`)
+
+	other := checked(t, NewInjector("", watcherKinds), []byte(`{"spec":{"containers":[{"name":"logs","image":"other"}]}}`), []*Injection{watcher})
+	require.Equal(t, Conflict, other.Outcomes[0].Reason)
+	require.Contains(t, string(other.Pod()), `"spec":{"containers":[{"name":"logs","image":"other"}]}`)
 }

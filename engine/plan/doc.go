@@ -23,6 +23,25 @@
 // Why a phase is stored first: what is done in it belongs to a phase, and to a time, that outlive this process (turnIn). A Memory has what
 // is remembered beyond one reconcile, and a new process does without it.
 //
+// # What it promises
+//
+//   - A crash after any write loses nothing and repeats nothing: what to do in a phase follows from what is stored.
+//   - Writes end: what others change back again and again, and a kind that never settles, are delayed, and the status says so.
+//   - While something that is wanted is obstructed, or it is not known what is wanted, nothing is deleted for not being wanted.
+//   - Each step has the object as it was seen, so that a World can reject a step that is based on an older state.
+//
+// # What it leaves out
+//
+// What the cluster does meanwhile, what exists, and whether a cache is behind: the World says. When to try again after a failure: the
+// queue does.
+//
+// # How it is proved
+//
+// The tests of this package cut reconciles of sets short in all orders (TestInvariantsOfSets), and have a case for each rule. Operators that
+// are killed while requests fail show the rest, in histories that repeat bit by bit:
+//
+//	make simulate HISTORIES=1000
+//
 // # Where to find what
 //
 //	view.go        what one reconcile knows of the cluster; memory.go what is remembered from one to the next

@@ -9,6 +9,23 @@
 //	Next           rest, until that time
 //
 // For a phase with something to do, see package plan.
+//
+// # What it promises
+//
+//   - The finalizer of an object that needs one is there before anything else is written, and a phase is stored before its children are.
+//   - One Run ends. After maxLooks more looks, or when half of the budget is taken, the rest is left to the next one: Again.
+//   - A failure is told in the status after Patience failures, and a rejection at once.
+//
+// # What it leaves out
+//
+// When the next Run comes: the queue of a World decides by the Result. Panics, time limits, and that no two run for one object at once.
+//
+// # How it is proved
+//
+// The tests of this package play both examples over a World of their own, and those of engine/simulate many more. The World with caches and
+// requests is that of
+//
+//	make simulate HISTORIES=1000
 package reconcile
 
 import (
