@@ -53,7 +53,8 @@ func TestOnlyOwnersThatStayAdopt(t *testing.T) {
 			c := newController(k, &e.config, e.shards, 0)
 			t.Cleanup(c.queue.ShutDown)
 			c.resource = k.GroupVersionResource()
-			r := &reconciliation{controller: c, name: cache.MetaObjectToName(test.cached), log: quiet(), shown: test.shown}
+			r := c.reconciliation(cache.MetaObjectToName(test.cached), quiet())
+			r.shown = test.shown
 			wanted := orphan.DeepCopy()
 			wanted.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(test.cached, k.GroupVersionKind)})
 			done := r.CarryOut(t.Context(), test.cached, &plan.Comparison{Steps: []plan.Step{
@@ -126,7 +127,7 @@ func TestOnlyChildrenThatAreOwnedAreWritten(t *testing.T) {
 				require.NoError(t, err)
 				c := newController(k, &e.config, e.shards, 0)
 				t.Cleanup(c.queue.ShutDown)
-				r := &reconciliation{controller: c, name: cache.MetaObjectToName(keptObject()), log: quiet()}
+				r := c.reconciliation(cache.MetaObjectToName(keptObject()), quiet())
 				done := r.CarryOut(t.Context(), keptObject(), &plan.Comparison{Steps: []plan.Step{
 					{Verb: verb, Child: "pod", Resource: pods, Name: "a-pod", Wanted: keptPod(true), Live: keptPod(true)},
 				}})

@@ -258,7 +258,7 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 		w, err := c.fill(
 			ctx,
 			informers.Selection{Resource: resource, Labels: children.ManagedSelector, Share: c.shareOfChildren(), Keep: keptOfChildren(gvk, c.kinds())},
-			intake{c}.ofChildren(resource),
+			c.intake.ofChildren(resource),
 		)
 		if err != nil {
 			return err
@@ -271,7 +271,7 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 		if facts.Type != gvk || len(facts.StrayLabels) == 0 || c.types.watchesStrays(set) {
 			continue
 		}
-		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: children.StraySelector(facts.StrayLabels), Keep: keptOfStrays}, intake{c}.ofStrays(set, facts.StrayLabels))
+		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: children.StraySelector(facts.StrayLabels), Keep: keptOfStrays}, c.intake.ofStrays(set, facts.StrayLabels))
 		if err != nil {
 			return err
 		}

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -27,34 +25,18 @@ const reconcileTimeout = time.Minute
 
 // controller runs one kind, for the objects of one shard.
 type controller struct {
-	kind       *kind.Kind
-	config     *Config
-	shards     *shards
-	shard      int // on whose objects it acts
-	log        *slog.Logger
-	queue      *queue
-	objects    *informers.Watch
-	resource   schema.GroupVersionResource // of the objects
-	types      *childTypes
-	lookups    *lookups
-	watches    []*informers.Watch // to be released
-	writes     *writes
-	memories   *memories
-	spare      *spare
-	repeats    *repeats
-	normalized *children.Normalized
-	swaps      *plan.Swaps // of all kinds
-	manager    string      // of the fields that are written
-	metrics    kindMetrics
-	synced     atomic.Bool
-	running    sync.Map // cache.ObjectName → time.Time: the running reconciles, and when they began
-	leaving    sync.Map // cache.ObjectName → leavingObject: what events have shown of the objects that are being deleted
-	// kinds returns all that are known by now; they share caches.
-	kinds func() []*kind.Kind
-	// pods are those that the objects inject into; it is nil for a kind that does not.
-	pods       *podWatch
-	podEvents  *informers.Registration
-	selections selections
+	kind    *kind.Kind
+	log     *slog.Logger
+	queue   *queue
+	metrics kindMetrics
+	*scope
+	*caches
+	*records
+	*requests
+	intake    *intake
+	watches   []*informers.Watch // to be released
+	podEvents *informers.Registration
+	synced    atomic.Bool
 }
 
 // checkKind returns why a kind can never be run here.
@@ -77,12 +59,16 @@ func checkKind(k *kind.Kind, watched *informers.Informers) error {
 
 func newController(k *kind.Kind, config *Config, shards *shards, shard int) *controller {
 	c := &controller{
-		kind: k, config: config, shards: shards, shard: shard,
-		log:   logOf(config.Log, k),
-		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), memories: newMemories(), spare: newSpare(maxBatch), repeats: newRepeats(),
-		normalized: children.NewNormalized(), swaps: plan.NewSwaps(), manager: plan.FieldManager(k),
+		kind:    k,
+		log:     logOf(config.Log, k),
 		metrics: config.Metrics.forKind(k, config.Workers),
-		kinds:   func() []*kind.Kind { return []*kind.Kind{k} },
+		scope:   &scope{shards, shard},
+		caches:  &caches{types: newChildTypes(k), lookups: newLookups(k)},
+		records: &records{writes: newWrites(), memories: newMemories(), normalized: children.NewNormalized()},
+		requests: &requests{
+			config: config, manager: plan.FieldManager(k), kinds: func() []*kind.Kind { return []*kind.Kind{k} },
+			spare: newSpare(maxBatch), repeats: newRepeats(), swaps: plan.NewSwaps(),
+		},
 	}
 	name := k.Name()
 	if shards.divides() {
@@ -90,7 +76,16 @@ func newController(k *kind.Kind, config *Config, shards *shards, shard int) *con
 		c.log = c.log.With("shard", shard)
 	}
 	c.queue = newQueue(name)
+	c.intake = &intake{k, c.queue, c.metrics, c.scope, c.caches, c.records}
 	return c
+}
+
+// reconciliation returns a reconcile of the object of a name that has not begun.
+func (c *controller) reconciliation(name cache.ObjectName, log *slog.Logger) *reconciliation {
+	return &reconciliation{
+		kind: c.kind, queue: c.queue, metrics: c.metrics, caches: c.caches, records: c.records, requests: c.requests,
+		name: name, log: log, budget: c.kind.NewBudget(),
+	}
 }
 
 // run fills the caches and works until ctx ends and the running reconciles have finished.
@@ -214,11 +209,11 @@ func (c *controller) watch(ctx context.Context) error {
 			c.podEvents, err = c.pods.Handle(handler)
 			return c.podEvents, err
 		}
-		if err := registerAndSync(ctx, register, intake{c}.ofPods()); err != nil {
+		if err := registerAndSync(ctx, register, c.intake.ofPods()); err != nil {
 			return fmt.Errorf("watch %s: %w", c.pods.Resource(), err)
 		}
 	}
-	if err := registerAndSync(ctx, c.objects.Handle, intake{c}.ofObjects()); err != nil {
+	if err := registerAndSync(ctx, c.objects.Handle, c.intake.ofObjects()); err != nil {
 		return fmt.Errorf("watch %s: %w", c.objects.Resource(), err)
 	}
 	return nil
@@ -246,8 +241,10 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 	busy := c.metrics.busy.WithLabelValues(c.metrics.name)
 	busy.Inc()
 	defer busy.Dec()
-	r := &reconciliation{controller: c, name: name, log: log, budget: c.kind.NewBudget()}
-	result := r.reconcileSafely(ctx, object)
+	if object == nil {
+		c.forget(name)
+	}
+	result := c.reconciliation(name, log).reconcileSafely(ctx, object)
 	c.metrics.reconciled(began, result)
 	if at := wakeAt(result); !at.IsZero() {
 		c.queue.AddAfter(name, time.Until(at))

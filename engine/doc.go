@@ -6,6 +6,8 @@
 // childtypes.go and pods.go (what exists) → plan (what the kind wants, and which writes that takes) → apply.go (the writes) → plan (the
 // status) → reconcile.go (status and Events) → controller.go (retry, requeue or forget).
 //
+// Events and reconciles share what caches.go and records.go list; only reconciles have the requests of reconcile.go.
+//
 // It knows kinds only as kind.Kind: nothing of CUE, of single kinds, or of admission. What
 // needs no cluster is in its packages reconcile, plan, children and inject.
 package engine

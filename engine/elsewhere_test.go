@@ -117,7 +117,7 @@ func TestStaleCacheCreatesNothingElsewhere(t *testing.T) {
 			t.Cleanup(c.queue.ShutDown)
 			c.resource = k.GroupVersionResource()
 			owner := listing(func(*unstructured.Unstructured) {})
-			r := &reconciliation{controller: c, name: cache.MetaObjectToName(owner), log: quiet()}
+			r := c.reconciliation(cache.MetaObjectToName(owner), quiet())
 			wanted := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "namespace": "a"}}}
 			done := r.CarryOut(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{{Verb: plan.Create, Child: "pod", Resource: pods, Name: "p", Wanted: wanted}}})
 			require.NoError(t, done.Failed)

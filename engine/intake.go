@@ -18,7 +18,14 @@ import (
 
 // intake turns events of the caches into entries of the queue, and notes what only an event shows: our own writes, deletions, and children
 // that were lost. Workers decide from the caches.
-type intake struct{ *controller }
+type intake struct {
+	kind    *kind.Kind
+	queue   *queue
+	metrics kindMetrics
+	*scope
+	*caches
+	*records
+}
 
 // memberDelay is how long changes of the members of a set are collected, so that a hundred
 // Pods that start together take a few reconciles and not a hundred. It is that of
@@ -40,7 +47,7 @@ const (
 )
 
 // add queues an object.
-func (i intake) add(name cache.ObjectName, u urgency) {
+func (i *intake) add(name cache.ObjectName, u urgency) {
 	if u == collected || u == soon && i.memories.isSlowed(name) {
 		i.queue.AddAfter(name, memberDelay)
 		return
@@ -73,7 +80,7 @@ func handler(on func(event)) cache.ResourceEventHandler {
 
 // ofObjects handles the events of the objects of the kind. It queues an object when someone else has changed it, also if that is the
 // status alone: a write of an operator that acted before may arrive late. What this controller writes into the status queues nothing.
-func (i intake) ofObjects() cache.ResourceEventHandler {
+func (i *intake) ofObjects() cache.ResourceEventHandler {
 	return handler(func(e event) {
 		i.count(e)
 		if e.after == nil {
@@ -93,7 +100,7 @@ func (i intake) ofObjects() cache.ResourceEventHandler {
 }
 
 // ofDeleted queues an object that is gone, so that what is remembered of it is dropped.
-func (i intake) ofDeleted(object *unstructured.Unstructured) {
+func (i *intake) ofDeleted(object *unstructured.Unstructured) {
 	if object == nil {
 		return
 	}
@@ -105,7 +112,7 @@ func (i intake) ofDeleted(object *unstructured.Unstructured) {
 }
 
 // count counts the objects that the controller acts on.
-func (i intake) count(e event) {
+func (i *intake) count(e event) {
 	ours := func(state *unstructured.Unstructured) *unstructured.Unstructured {
 		if state == nil || !i.isOfShard(state.GetUID()) {
 			return nil
@@ -116,7 +123,7 @@ func (i intake) count(e event) {
 }
 
 // noteLeaving notes what an event shows of an object that is being deleted.
-func (i intake) noteLeaving(object *unstructured.Unstructured) {
+func (i *intake) noteLeaving(object *unstructured.Unstructured) {
 	if object.GetDeletionTimestamp() == nil {
 		return
 	}
@@ -128,14 +135,14 @@ func (i intake) noteLeaving(object *unstructured.Unstructured) {
 
 // concerns reports whether the controller is for one of the states of an object. A decorator acts on few objects of its
 // type. Those that it no longer selects are queued by the children that it created for them.
-func (i intake) concerns(e event) bool {
+func (i *intake) concerns(e event) bool {
 	return slices.ContainsFunc([]*unstructured.Unstructured{e.before, e.after}, func(state *unstructured.Unstructured) bool {
 		return state != nil && i.isOfShard(state.GetUID()) && (i.kind.Target == nil || children.Decorates(i.kind, state))
 	})
 }
 
 // hasOtherStatus reports whether the status of an object of a kind differs.
-func (i intake) hasOtherStatus(e event) bool {
+func (i *intake) hasOtherStatus(e event) bool {
 	return i.kind.Target == nil && e.before != nil && !equality.Semantic.DeepEqual(e.before.Object["status"], e.after.Object["status"])
 }
 
@@ -217,7 +224,7 @@ func (c *childEvent) add(k *kind.Kind, child *unstructured.Unstructured, name st
 
 // ofChildren handles the events of the children of a resource. It queues the objects that a child is kept for, unless the event shows
 // nothing new: the answer to a write of theirs, or fields that no decision about them reads.
-func (i intake) ofChildren(resource schema.GroupVersionResource) cache.ResourceEventHandler {
+func (i *intake) ofChildren(resource schema.GroupVersionResource) cache.ResourceEventHandler {
 	return handler(func(e event) {
 		if e.before == nil && e.after == nil {
 			return
@@ -250,7 +257,7 @@ func (i intake) ofChildren(resource schema.GroupVersionResource) cache.ResourceE
 
 // isDeleting reports whether this process has requested the deletion of a child, or may just have: the
 // event can be here before the answer to the request.
-func (i intake) isDeleting(child *unstructured.Unstructured) bool {
+func (i *intake) isDeleting(child *unstructured.Unstructured) bool {
 	holder := children.HolderOf(i.kind, child)
 	if holder == nil {
 		return false
@@ -263,7 +270,7 @@ func (i intake) isDeleting(child *unstructured.Unstructured) bool {
 // mayBeLost notes a child that has left the cache: it was deleted, or it lost the label by which it
 // is watched. The event is the same, so the next reconcile reads the child. Nothing is read for a
 // child whose deletion had begun or was requested by this process.
-func (i intake) mayBeLost(resource schema.GroupVersionResource, child *unstructured.Unstructured) {
+func (i *intake) mayBeLost(resource schema.GroupVersionResource, child *unstructured.Unstructured) {
 	holder := children.HolderOf(i.kind, child)
 	if holder == nil || child.GetDeletionTimestamp() != nil || !i.isOfShard(holder.UID) || !i.shards.owns(i.shard) {
 		return
@@ -277,7 +284,7 @@ func (i intake) mayBeLost(resource schema.GroupVersionResource, child *unstructu
 
 // ofStrays handles the events of the unmanaged objects that have the labels of a set. It queues the objects of whose set one could be
 // a stray.
-func (i intake) ofStrays(set string, names []string) cache.ResourceEventHandler {
+func (i *intake) ofStrays(set string, names []string) cache.ResourceEventHandler {
 	return handler(func(e event) {
 		stray := e.after
 		if stray == nil || metav1.GetControllerOfNoCopy(stray) != nil || stray.GetDeletionTimestamp() != nil {
@@ -290,7 +297,7 @@ func (i intake) ofStrays(set string, names []string) cache.ResourceEventHandler 
 }
 
 // ofReads handles the events of objects of a type that the kind reads. It queues the objects that read one.
-func (i intake) ofReads(gvk schema.GroupVersionKind) cache.ResourceEventHandler {
+func (i *intake) ofReads(gvk schema.GroupVersionKind) cache.ResourceEventHandler {
 	return handler(func(e event) {
 		if e.before == nil && e.after == nil {
 			return
@@ -307,7 +314,7 @@ func (i intake) ofReads(gvk schema.GroupVersionKind) cache.ResourceEventHandler 
 
 // ofPods handles the events of Pods. It queues the objects that a Pod concerns, a while after it changed: the rollout
 // of a Deployment changes many.
-func (i intake) ofPods() cache.ResourceEventHandler {
+func (i *intake) ofPods() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(object any, isInitial bool) {
 			if !isInitial { // the first reconcile of each object counts those
@@ -332,7 +339,7 @@ func (i intake) ofPods() cache.ResourceEventHandler {
 }
 
 // concerned queues the objects that name a Pod, that it names, and that were injected into it.
-func (i intake) concerned(object any) {
+func (i *intake) concerned(object any) {
 	pod, ok := object.(*watchedPod)
 	if !ok {
 		return
@@ -349,4 +356,13 @@ func (i intake) concerned(object any) {
 			i.add(name, collected)
 		}
 	}
+}
+
+// isOfOthers reports whether there is an object of a name that the controller does not act on.
+func (i *intake) isOfOthers(name cache.ObjectName) bool {
+	if !i.shards.divides() {
+		return false
+	}
+	object := i.objects.Get(name)
+	return object != nil && !i.isOfShard(object.GetUID())
 }

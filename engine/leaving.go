@@ -20,8 +20,8 @@ type leavingObject struct {
 }
 
 // shownOf returns what events have shown of an object. They may be behind the cache.
-func (c *controller) shownOf(object *unstructured.Unstructured) leavingObject {
-	noted, _ := c.leaving.Load(cache.MetaObjectToName(object))
+func (r *records) shownOf(object *unstructured.Unstructured) leavingObject {
+	noted, _ := r.leaving.Load(cache.MetaObjectToName(object))
 	shown, _ := noted.(leavingObject)
 	if shown.uid != object.GetUID() {
 		return leavingObject{}

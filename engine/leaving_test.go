@@ -225,9 +225,9 @@ func TestEventsAboutOrphansComeInAnyOrder(t *testing.T) {
 			c, written := keepingBy(t, enginetest.Kind(t, keptKind), after, func(map[string]any) error { return nil }, keptPod(tc.controlled))
 			c.leaving.Clear()
 			for _, version := range tc.shown {
-				intake{c}.ofObjects().OnAdd(version, false)
+				c.intake.ofObjects().OnAdd(version, false)
 			}
-			r := &reconciliation{controller: c, name: cache.MetaObjectToName(after), log: quiet(), budget: c.kind.NewBudget()}
+			r := c.reconciliation(cache.MetaObjectToName(after), quiet())
 			require.NoError(t, r.reconcile(t.Context(), tc.cached).Err)
 			require.NotContains(t, *written, "patch pods")
 			_, err := c.config.Client.Resource(pods).Namespace("default").Get(t.Context(), "a-pod", metav1.GetOptions{})
@@ -249,7 +249,7 @@ func TestOrphanOfAnObjectThatIsGoneStays(t *testing.T) {
 			live := keptObject()
 			live.SetUID(uid)
 			c, _ := keepingBy(t, enginetest.Kind(t, keptKind), live, func(map[string]any) error { return nil }, keptPod(false))
-			r := &reconciliation{controller: c, name: cache.MetaObjectToName(live), log: quiet(), budget: c.kind.NewBudget()}
+			r := c.reconciliation(cache.MetaObjectToName(live), quiet())
 			done := r.CarryOut(t.Context(), keptObject(), &plan.Comparison{Steps: []plan.Step{
 				{Verb: plan.Delete, Child: "pod", Resource: pods, Name: "a-pod", Live: keptPod(false)},
 			}})

@@ -233,7 +233,7 @@ func (c *controller) watchLookup(ctx context.Context, target kind.LookupTarget) 
 	if w.watch, err = c.config.Informers.Watch(selection); err != nil {
 		return lookupWatch{}, err
 	}
-	if err := registerAndSync(ctx, w.watch.Handle, intake{c}.ofReads(target.Type)); err != nil {
+	if err := registerAndSync(ctx, w.watch.Handle, c.intake.ofReads(target.Type)); err != nil {
 		w.watch.Release()
 		return lookupWatch{}, err
 	}

@@ -131,7 +131,7 @@ func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*
 	t.Cleanup(func() { giveUp.Stop(); c.queue.ShutDown() })
 	c.pods = p
 	p.start()
-	require.NoError(t, registerAndSync(t.Context(), p.Handle, intake{c}.ofPods()))
+	require.NoError(t, registerAndSync(t.Context(), p.Handle, c.intake.ofPods()))
 	return c, api
 }
 
@@ -172,7 +172,7 @@ func TestPodsQueueObjects(t *testing.T) {
 	uptake := func(object *unstructured.Unstructured) plan.Uptake {
 		t.Helper()
 		v := plan.View{Budget: c.kind.NewBudget()}
-		require.NoError(t, (&reconciliation{controller: c}).readPods(object, &v))
+		require.NoError(t, c.reconciliation(cache.ObjectName{}, quiet()).readPods(object, &v))
 		require.NoError(t, v.InjectionErr)
 		return v.Uptake
 	}
@@ -229,9 +229,9 @@ func TestBrokenSelection(t *testing.T) {
 	t.Parallel()
 	c, _ := agentController(t)
 	v := plan.View{Budget: c.kind.NewBudget()}
-	require.NoError(t, (&reconciliation{controller: c}).readPods(agent("a", map[string]any{"image": "i", "replicas": int64(1), "selector": map[string]any{"matchLabels": "x"}}), &v))
+	require.NoError(t, c.reconciliation(cache.ObjectName{}, quiet()).readPods(agent("a", map[string]any{"image": "i", "replicas": int64(1), "selector": map[string]any{"matchLabels": "x"}}), &v))
 	require.ErrorContains(t, v.InjectionErr, "inject.selector")
-	require.NoError(t, (&reconciliation{controller: c}).readPods(agent("b", map[string]any{}), &v))
+	require.NoError(t, c.reconciliation(cache.ObjectName{}, quiet()).readPods(agent("b", map[string]any{}), &v))
 	require.NoError(t, v.InjectionErr)
 }
 

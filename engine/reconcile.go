@@ -33,13 +33,30 @@ const (
 
 // reconciliation is one reconcile of an object: the reconcile.World that has caches and the API server.
 type reconciliation struct {
-	*controller
+	kind    *kind.Kind
+	queue   *queue
+	metrics kindMetrics
+	*caches
+	*records
+	*requests
 	name   cache.ObjectName
 	log    *slog.Logger
 	budget *kind.Budget
 	memory *plan.Memory
 	// shown is the version of an object that is being deleted up to which events have shown it before it was observed.
 	shown string
+}
+
+// requests are what the reconciles of a kind ask of the API server with: its clients, names, and limits.
+type requests struct {
+	config   *Config
+	resource schema.GroupVersionResource // of the objects
+	manager  string                      // of the fields that are written
+	// kinds returns all that are known by now; they share caches.
+	kinds   func() []*kind.Kind
+	spare   *spare
+	repeats *repeats    // of all kinds
+	swaps   *plan.Swaps // of all kinds
 }
 
 // reconcileSafely recovers from a panic: one object must not stop the others.
@@ -64,7 +81,6 @@ func (r *reconciliation) panicked(p any) error {
 func (r *reconciliation) reconcile(ctx context.Context, object *unstructured.Unstructured) reconcile.Result {
 	r.swaps.Forget(r.kind, r.name.AsNamespacedName())
 	if object == nil {
-		r.forget(r.name)
 		return reconcile.Result{Then: reconcile.Done}
 	}
 	r.shown = r.shownOf(object).version

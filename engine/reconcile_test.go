@@ -211,7 +211,7 @@ func TestOwnWritesQueueNothing(t *testing.T) {
 		object.SetAnnotations(map[string]string{children.AnnotationOwner: children.OwnerPrefix(c.kind) + "a"})
 		return object
 	}
-	events := intake{c}.ofChildren(pods)
+	events := c.intake.ofChildren(pods)
 	events.OnAdd(pod("9", "", "example.com/one"), false)
 	require.Zero(t, c.queue.Len(), "it was created")
 	events.OnUpdate(pod("9", "", "example.com/one"), pod("12", "", "example.com/other"))
@@ -337,7 +337,7 @@ func TestDeadlineIsRecordedOnce(t *testing.T) {
 	p := &plan.Plan{Kind: enginetest.Shipped(t, "Customcluster"), Object: object, Deadline: 5 * time.Minute, At: time.Now()}
 	o := &plan.Outcome{Late: true, Obstacles: plan.Obstacles{Failed: errors.New("no node")}}
 	tell := func() {
-		r := &reconciliation{controller: c, log: quiet()}
+		r := c.reconciliation(cache.ObjectName{}, quiet())
 		var news plan.News
 		news.Stored(p, o)
 		event, _ := news.Event()
@@ -443,7 +443,9 @@ func TestStaleCacheIsPassedOver(t *testing.T) {
 		require.NoError(t, client.Tracker().Add(pod))
 	}
 	client.ClearActions()
-	v, err := (&reconciliation{controller: c, memory: plan.NewMemory(object), budget: c.kind.NewBudget()}).observe(t.Context(), object, true)
+	r := c.reconciliation(cache.MetaObjectToName(object), quiet())
+	r.memory = plan.NewMemory(object)
+	v, err := r.observe(t.Context(), object, true)
 	require.NoError(t, err)
 	require.Len(t, v.Children, 1)
 	require.Equal(t, "own", v.Children[0].Object.GetName())
@@ -502,7 +504,9 @@ func TestAdoptedChildIsAsItWasRead(t *testing.T) {
 		}}}
 	}
 	versions := func(fromServer bool) (versions []string) {
-		v, err := (&reconciliation{controller: c, memory: plan.NewMemory(object), budget: c.kind.NewBudget()}).observe(t.Context(), object, fromServer)
+		r := c.reconciliation(cache.MetaObjectToName(object), quiet())
+		r.memory = plan.NewMemory(object)
+		v, err := r.observe(t.Context(), object, fromServer)
 		require.NoError(t, err)
 		for _, seen := range v.Children {
 			versions = append(versions, seen.Object.GetResourceVersion())

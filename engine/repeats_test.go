@@ -50,7 +50,7 @@ func repeating(t *testing.T, c *controller, owner *unstructured.Unstructured, n 
 		wanted.SetNamespace(owner.GetNamespace())
 		todo.Steps = append(todo.Steps, plan.Step{Verb: plan.Create, Child: "leaf", Resource: resource, Name: wanted.GetName(), Wanted: wanted})
 	}
-	r := &reconciliation{controller: c, name: cache.MetaObjectToName(owner), log: quiet()}
+	r := c.reconciliation(cache.MetaObjectToName(owner), quiet())
 	return r.CarryOut(t.Context(), owner, todo)
 }
 

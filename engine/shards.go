@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/informers"
@@ -186,23 +185,20 @@ func (c *controller) shareOfChildren() informers.Share {
 	return informers.Share{Shard: c.shard, Count: len(c.shards.parts), OwnerLabel: children.LabelOwnerUID}
 }
 
-// isOfShard reports whether the controller acts on the object with a UID.
-func (c *controller) isOfShard(object types.UID) bool { return c.shards.of(object) == c.shard }
-
-// isOfOthers reports whether there is an object of a name that the controller does not act on.
-func (c *controller) isOfOthers(name cache.ObjectName) bool {
-	if !c.shards.divides() {
-		return false
-	}
-	object := c.objects.Get(name)
-	return object != nil && !c.isOfShard(object.GetUID())
+// scope is the shard on whose objects a controller acts.
+type scope struct {
+	shards *shards
+	shard  int
 }
+
+// isOfShard reports whether the controller acts on the object with a UID.
+func (s *scope) isOfShard(object types.UID) bool { return s.shards.of(object) == s.shard }
 
 // isKeptHere reports whether the controller acts on the owner of a child: the object that controls it or,
 // if none does, the one that its label names.
-func (c *controller) isKeptHere(child *unstructured.Unstructured) bool {
+func (s *scope) isKeptHere(child *unstructured.Unstructured) bool {
 	if holder := metav1.GetControllerOfNoCopy(child); holder != nil {
-		return c.isOfShard(holder.UID)
+		return s.isOfShard(holder.UID)
 	}
-	return c.isOfShard(types.UID(children.Label(child, children.LabelOwnerUID)))
+	return s.isOfShard(types.UID(children.Label(child, children.LabelOwnerUID)))
 }

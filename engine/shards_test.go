@@ -242,7 +242,7 @@ func TestShardOfAChild(t *testing.T) {
 	t.Parallel()
 	s := newShards(2)
 	for shard := range 2 {
-		c := &controller{shards: s, shard: shard}
+		c := &scope{s, shard}
 		ours, others := uidIn(s, shard), uidIn(s, 1-shard)
 		child := func(controller, label types.UID) *unstructured.Unstructured {
 			pod := &unstructured.Unstructured{Object: map[string]any{}}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
@@ -57,7 +58,7 @@ func TestSetsShareTheirRequests(t *testing.T) {
 				pod := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "test", "name": fmt.Sprint(owner, i), "resourceVersion": "1"}}}
 				steps[i] = plan.Step{Verb: plan.Create, Child: "pods", Resource: pods, Name: pod.GetName(), Wanted: pod}
 			}
-			r := &reconciliation{controller: c, log: quiet()}
+			r := c.reconciliation(cache.ObjectName{}, quiet())
 			a := &applier{reconciliation: r, owner: set, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
 			require.True(t, a.group(t.Context(), steps))
 			require.Len(t, a.done.Stored, members)

@@ -71,17 +71,17 @@ func TestNewestWhileTheCacheCatchesUp(t *testing.T) {
 	writer.Wait()
 }
 
-// caches are as new as a resource version, and still hold one object.
-type caches struct {
+// fixedCaches are as new as a resource version, and still hold one object.
+type fixedCaches struct {
 	version string
 	held    types.UID
 }
 
-func (c *caches) hasSeen(_ schema.GroupVersionResource, _, version string) bool {
+func (c *fixedCaches) hasSeen(_ schema.GroupVersionResource, _, version string) bool {
 	return !older(c.version, version)
 }
 
-func (c *caches) hasLost(_ schema.GroupVersionResource, _ cache.ObjectName, uid types.UID) bool {
+func (c *fixedCaches) hasLost(_ schema.GroupVersionResource, _ cache.ObjectName, uid types.UID) bool {
 	return c.held != uid
 }
 
@@ -89,7 +89,7 @@ func TestSeenWaitsForChildren(t *testing.T) {
 	t.Parallel()
 	name := cache.ObjectName{Name: "a"}
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	w, c := newWrites(), &caches{}
+	w, c := newWrites(), &fixedCaches{}
 	seen := func() bool { ok, _ := w.seen(name, c); return ok }
 	require.True(t, seen())
 
@@ -121,7 +121,7 @@ func TestEchoes(t *testing.T) {
 	t.Parallel()
 	name := cache.ObjectName{Name: "a"}
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	w, c := newWrites(), &caches{version: "8"}
+	w, c := newWrites(), &fixedCaches{version: "8"}
 	require.False(t, w.isEcho(name, pods, "9"))
 
 	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "9")
@@ -156,7 +156,7 @@ func TestLagCountsFromTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	name := cache.ObjectName{Name: "a"}
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	w, c := newWrites(), &caches{}
+	w, c := newWrites(), &fixedCaches{}
 	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "9")
 	_, first := w.seen(name, c)
 	require.False(t, first.IsZero())
@@ -183,7 +183,7 @@ func TestLostWritesAreNotAwaited(t *testing.T) {
 	for in, want := range map[childPlace]bool{
 		{pods, "n"}: true, {pods, ""}: true, {pods, "other"}: false, {schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "n"}: false,
 	} {
-		w, c := newWrites(), &caches{version: "9"}
+		w, c := newWrites(), &fixedCaches{version: "9"}
 		w.listed(name, in, listed("7"))
 		w.rememberChild(name, "u", childPlace{pods, "n"}, "12")
 		w.listed(name, in, listed("13"))
@@ -194,7 +194,7 @@ func TestLostWritesAreNotAwaited(t *testing.T) {
 		require.Equal(t, want, ok, in)
 	}
 
-	w, c := newWrites(), &caches{version: "9", held: "child"}
+	w, c := newWrites(), &fixedCaches{version: "9", held: "child"}
 	child := version("child", "8")
 	w.rememberDelete(name, "u", pods, child)
 	leaving := child.DeepCopy()

@@ -51,7 +51,7 @@ var bugs = []bug{
 	{"a child that has lost its owner queues nobody", "intake.go", `found := strings.CutPrefix(children.Annotation(child, children.AnnotationOwner), children.OwnerPrefix(k)); found {`, `found := strings.CutPrefix(children.Annotation(child, children.AnnotationOwner), children.OwnerPrefix(k)); found && false {`},
 	{"a changed spec queues nobody", "intake.go", "	return a.GetGeneration() != b.GetGeneration() ||\n", "	return "},
 	{"an object is reconciled without its Lease", "shards.go", "	if !part.mine {\n		return nil, false\n	}\n	part.running.Add(1)", "	part.running.Add(1)"},
-	{"all shards act on an object", "shards.go", "return c.shards.of(object) == c.shard }", "return c.shards.of(object) >= 0 }"},
+	{"all shards act on an object", "shards.go", "return s.shards.of(object) == s.shard }", "return s.shards.of(object) >= 0 }"},
 	{"an object that was made again is taken for the former", "writes.go", "if known == nil || known.uid != uid {", "if known == nil {"},
 	{"an object has no finalizer", "reconcile/reconcile.go", "	if plan.NeedsFinalizer(r.Kind, r.object, v, r.Now()) {", "	if plan.NeedsFinalizer(r.Kind, r.object, v, r.Now()) && false {"},
 	{"an object is let go too early", "reconcile/reconcile.go", "		next = o.Next(object != p.Object)\n", "		if next = o.Next(object != p.Object); object.GetDeletionTimestamp() != nil {\n			next = plan.Release\n		}\n"},
