@@ -239,7 +239,7 @@ prose: ## measure the English of $PAGES: relative pronouns and passive sentences
 
 .PHONY: knots
 knots: ## measure the packages of the program: files that reach each other, and methods of types
-	go run -C hack/knots . ../.. . ./admission/... ./crds/... ./cue/... ./engine/... ./internal/...
+	go run -C hack/knots . ../.. . ./admission/... ./crds/... ./cue/... ./engine/... ./internal/... ./hack/sim/...
 
 # all also builds each release, which the menu of the site then lists. SITE_BASE is the path at which the site is served.
 RELEASES ?=
