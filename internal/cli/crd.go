@@ -4,11 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/operator"
 )
 
@@ -19,7 +21,7 @@ func newCRDCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "crd",
 		Short: "Print the CustomResourceDefinitions of the kinds",
-		Long: `Print the CustomResourceDefinitions of the kinds.
+		Long: `Print the CustomResourceDefinitions of the kinds: those of --kinds, and then the shipped ones.
 
 A CRD cannot express every rule of CUE. --explain prints the size of each CRD, and for each rule
 where it stands and what enforces it: the CRD's schema, a CEL rule in the CRD, or Fescue itself,
@@ -42,11 +44,11 @@ these conversions.`,
 			err = errors.Join(kinds.BrokenError(), err)
 			switch {
 			case explained:
-				return errors.Join(err, explainCRDs(c.OutOrStdout(), kinds.All()))
+				return errors.Join(err, explainCRDs(c.OutOrStdout(), ownFirst(kinds)))
 			case outputDir != "":
 				return errors.Join(err, writeDefinitions(outputDir, kinds.All(), bare, at))
 			}
-			text, yamlErr := crds.YAML(bare, at, kinds.All()...)
+			text, yamlErr := crds.YAML(bare, at, ownFirst(kinds)...)
 			_, writeErr := c.OutOrStdout().Write(text)
 			return errors.Join(err, yamlErr, writeErr)
 		},
@@ -64,6 +66,13 @@ these conversions.`,
 	)
 	c.Flags().StringVar(&outputDir, "output-dir", "", "write one file per kind into this folder, instead of printing")
 	return c
+}
+
+// ownFirst returns all kinds, and those of --kinds before the shipped ones: they are what the user looks for.
+func ownFirst(kinds *load.Kinds) []*kind.Kind {
+	all := kinds.All() // the shipped ones were loaded first
+	own := max(0, slices.IndexFunc(all, func(k *kind.Kind) bool { return slices.Contains(kinds.Added(), k) }))
+	return slices.Concat(all[own:], all[:own])
 }
 
 // writeDefinitions writes GROUP_PLURAL.yaml for each kind, as controller-gen names such files.

@@ -54,6 +54,7 @@ and update the objects of the kinds in all namespaces.`,
 	o.addFlags(c)
 	o.AddFlags(c.Flags())
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only count the objects")
+	completeCluster(c, &o.ClusterOptions)
 	return c
 }
 

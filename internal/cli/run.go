@@ -67,6 +67,7 @@ it has all of them.`,
 	o.AddFlags(c.Flags())
 	c.Flags().StringVar(&logFormat, "log-format", "text", "text or json")
 	c.Flags().StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
+	completeCluster(c, &o.ClusterOptions)
 	return c
 }
 

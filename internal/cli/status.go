@@ -59,6 +59,7 @@ kind that is not loaded, if it still has objects in the namespace.`,
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the objects; defaults to the namespace of the kubeconfig context")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "show objects in all namespaces")
 	flags.StringVarP(&o.output, "output", "o", "table", "output format: table or json")
+	completeCluster(c, &o.ClusterOptions)
 	return c
 }
 

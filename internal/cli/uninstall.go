@@ -68,6 +68,7 @@ Children of an early version of Fescue may have the finalizer fescue.dev/recorde
 	flags.BoolVar(&o.keepNamespace, "keep-namespace", false, "keep the namespace that Fescue is installed in")
 	flags.DurationVar(&o.onDeleteTimeout, "on-delete-timeout", time.Minute, "how long deleted objects may take for the onDelete phases of their kinds")
 	c.MarkFlagsMutuallyExclusive("delete-objects", "keep-crds")
+	completeCluster(c, &o.ClusterOptions)
 	return c
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -135,13 +136,26 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 	if err := v.Report.Print(o.standardOutput, o.output); err != nil {
 		return err
 	}
-	if v.Report.Skipped > 0 && o.output == "text" {
-		_, _ = fmt.Fprintf(o.standardError, "objects skipped, because their kinds are unknown: %d\n", v.Report.Skipped)
+	if o.output == "text" {
+		printSkipped(o.standardError, v.Skipped)
 	}
 	if len(v.Report.Errors) > 0 {
 		return errFindings
 	}
 	return nil
+}
+
+// printSkipped prints how many objects were not checked, and the names of the first ones.
+func printSkipped(w io.Writer, names []string) {
+	const most = 5
+	if len(names) == 0 {
+		return
+	}
+	shown := strings.Join(names[:min(most, len(names))], ", ")
+	if len(names) > most {
+		shown += ", …"
+	}
+	_, _ = fmt.Fprintf(w, "objects skipped, because their kinds are unknown: %d (%s)\n", len(names), shown)
 }
 
 // printProofs says how far the kinds were compared with CUE, of those that loaded without a mistake.

@@ -30,6 +30,8 @@ type Vetter struct {
 	catalog *load.Kinds
 	// Skips reports whether to skip objects that the catalog has no kind for.
 	Skips func(kind.Unknown) bool
+	// Skipped names the objects that were skipped, as KIND/NAME.
+	Skipped []string
 	// Report has what was found until now.
 	Report Report
 }
@@ -148,6 +150,8 @@ func (v *Vetter) Object(object manifest.Object, others []manifest.Object) []Find
 	why := v.catalog.WhyUnknown(gvk)
 	if v.Skips(why) {
 		v.Report.Skipped++
+		about := About(object)
+		v.Skipped = append(v.Skipped, about.Kind+"/"+about.Name)
 		return nil
 	}
 	return []Finding{UnknownKind(object, gvk, why)}
