@@ -118,6 +118,33 @@ func anchorsOf(page string) map[string]bool {
 	return anchors
 }
 
+// Each target of make that a page, a workflow or a script calls is in the Makefile.
+func TestTargetsOfMakeExist(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile("../Makefile")
+	require.NoError(t, err)
+	targets := make(map[string]bool)
+	for _, target := range regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`).FindAllStringSubmatch(string(makefile), -1) {
+		targets[target[1]] = true
+	}
+	called := regexp.MustCompile("(?m)(?:^ *|^\\$ |run: |`|&& )make ([a-z][a-z0-9-]*)")
+	total := 0
+	for _, pattern := range []string{"../*.md", "*.md", "operate/*.md", "tutorial/*.md", "../.github/*/*.yml", "../hack/*.sh"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, call := range called.FindAllStringSubmatch(string(text), -1) {
+				total++
+				assert.True(t, targets[call[1]], "%s: make %s", file, call[1])
+			}
+		}
+	}
+	require.Greater(t, total, 50)
+}
+
 // Each link of a page to another one leads to a file that exists, and to an anchor of it.
 func TestLinks(t *testing.T) {
 	t.Parallel()
