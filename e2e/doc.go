@@ -27,7 +27,7 @@
 //
 // The tests:
 //
-//   - main_test.go, node_test.go: the scripts in testdata/scripts, install and node
+//   - main_test.go, node_test.go: the scripts in testdata/scripts, install, helm and node
 //   - tutorial_test.go: the pages of docs/tutorial
 //   - at_test.go: phases: timers, crashes, restarts and outages
 //   - children_test.go: kinds without phases, and sets

@@ -115,7 +115,13 @@ func TestScripts(t *testing.T) {
 
 // TestInstallScripts is not parallel: it installs and removes objects that exist only once in a
 // cluster, such as the CRDs of the other tests.
-func TestInstallScripts(t *testing.T) {
+func TestInstallScripts(t *testing.T) { runInstallations(t, "install") }
+
+// TestHelmScripts installs with Helm, which it builds: the first time takes minutes. It is not parallel either.
+func TestHelmScripts(t *testing.T) { runInstallations(t, "helm") }
+
+func runInstallations(t *testing.T, folder string) {
+	t.Helper()
 	t.Cleanup(func() { // what a failed script leaves would reject the objects of all other tests
 		if !t.Failed() {
 			return
@@ -125,7 +131,7 @@ func TestInstallScripts(t *testing.T) {
 		_ = registrations.MutatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 		_ = registrations.ValidatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	})
-	runScripts(t, "install")
+	runScripts(t, folder)
 }
 
 func runScripts(t *testing.T, folder string) {

@@ -91,6 +91,8 @@ for (const width of [390, 1280]) {
       const [found] = await findings(page, 'kind')
       assert.equal(found.line, 24)
       assert.match(found.text, /object\.spec\.cuont.*did you mean.*count/)
+      assert.equal(await page.locator('#stale').textContent(), 'From before the last edit: kind.cue has an error.')
+      assert.match(await page.locator('#rendered').innerText(), /name: at-sample/)
       await fits(page)
       await page.screenshot({ path: join(screenshots, `error-${width}-${colorScheme}.png`) })
     }))
@@ -125,7 +127,7 @@ test('what someone types runs by itself', () => visited('playground/' + fragment
 }))
 
 test('all examples run without errors', () => visited('playground/', {}, async page => {
-  const names = await page.locator('#examples option').allTextContents()
+  const names = await page.locator('#examples option:not([hidden])').allTextContents()
   assert.ok(names.length >= 10, names.join())
   await answered(page) // the first one
   for (const name of names.slice(1)) {
@@ -135,6 +137,25 @@ test('all examples run without errors', () => visited('playground/', {}, async p
     assert.deepEqual(await page.locator('#findings .error').allTextContents(), [], name)
     assert.ok(await page.locator('.moment').count() > 1, name)
   }
+}))
+
+test('the menu names the example, and nothing else', () => visited('playground/', {}, async page => {
+  await answered(page)
+  const shown = () => page.locator('#examples').evaluate(menu => menu.selectedOptions[0].text)
+  const first = await page.locator('#examples option:not([hidden])').first().textContent()
+  assert.equal(await shown(), first)
+  await write(page, 'kind', hello.kind)
+  assert.equal(await shown(), 'your own')
+  await page.locator('#examples').selectOption(first) // again, which undoes the edit
+  assert.match(await page.locator('#kind .cm-content').textContent(), /#At: \{/)
+  assert.equal(await shown(), first)
+  await answered(page)
+  await page.evaluate(hash => { location.hash = hash }, fragment({ ...hello, kind: 'package kinds\n#Hello: {' }))
+  await page.locator('#findings .error').first().waitFor()
+  assert.equal(await shown(), 'your own')
+  // The results of the example are not those of the link.
+  assert.equal(await page.locator('#stale').isVisible(), false)
+  assert.equal(await page.locator('.moment').count(), 0)
 }))
 
 test('a link carries the texts, which stay texts', () => {

@@ -35,7 +35,9 @@ for (const { name, file, hint } of texts) {
   editors[name] = new Editor(host, { label: file, hint, changed, run })
 }
 makeTabs('results', results.map(({ name, title }) => ({ id: name, title })))
+byId('examples').append(Object.assign(new Option('your own', ''), { hidden: true })) // while the texts are no example
 for (const name of Object.keys(EXAMPLES)) byId('examples').append(new Option(name))
+byId('examples').selectedIndex = 1
 byId('examples').addEventListener('change', () => showExample(byId('examples').value))
 byId('run').addEventListener('click', run)
 byId('link').addEventListener('click', copyLink)
@@ -63,6 +65,7 @@ async function openLink() {
   try {
     const linked = await decode(location.hash, texts.map(t => t.name))
     if (!linked) return
+    byId('examples').value = ''
     fill(linked)
     notice('')
   } catch (e) {
@@ -90,6 +93,7 @@ function fill(all) {
   filling = true
   for (const { name } of texts) editors[name].text = all[name]
   filling = false
+  showResults({ crd: '', rendered: '', moments: [] }) // not those of other texts
   run()
 }
 
@@ -100,7 +104,9 @@ function current() {
 // changed runs soon after the last edit.
 function changed() {
   clearTimeout(waiting)
-  if (!filling) waiting = setTimeout(run, 700)
+  if (filling) return
+  byId('examples').value = ''
+  waiting = setTimeout(run, 700)
 }
 
 async function run() {
@@ -130,8 +136,8 @@ async function run() {
   document.body.dataset.answer = how
 }
 
-function show({ findings: found, crd, rendered, moments }) {
-  findings = found
+function show(answer) {
+  findings = answer.findings
   for (const { name, file } of texts) {
     const own = findings.filter(f => f.file === file)
     editors[name].findings = own
@@ -139,6 +145,13 @@ function show({ findings: found, crd, rendered, moments }) {
     byId('tab-' + name).textContent = wrong ? `${file} (${wrong})` : file
   }
   byId('findings').replaceChildren(...findings.map(findingElement))
+  const isBroken = answer.crd === '' && findings.some(f => f.file === 'kind.cue' && !f.advice)
+  byId('stale').hidden = !isBroken || byId('crd').textContent === ''
+  byId('results').classList.toggle('stale', !byId('stale').hidden)
+  if (!isBroken) showResults(answer)
+}
+
+function showResults({ crd, rendered, moments }) {
   byId('crd').textContent = crd
   byId('rendered').textContent = rendered
   byId('timeline').replaceChildren(...moments.map(momentElement))
