@@ -91,7 +91,7 @@ for (const width of [390, 1280]) {
       const [found] = await findings(page, 'kind')
       assert.equal(found.line, 24)
       assert.match(found.text, /object\.spec\.cuont.*did you mean.*count/)
-      assert.equal(await page.locator('#stale').textContent(), 'From before the last edit: kind.cue has an error.')
+      assert.equal(await page.locator('#stale').textContent(), 'From before the error in kind.cue.')
       assert.match(await page.locator('#rendered').innerText(), /name: at-sample/)
       await fits(page)
       await page.screenshot({ path: join(screenshots, `error-${width}-${colorScheme}.png`) })
