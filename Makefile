@@ -72,7 +72,7 @@ test-node: NODE := real
 test-node: PLATFORMS := linux/$(shell go env GOARCH)
 test-node: image devcluster ## install and test Fescue in containers; needs root on Linux
 	go test -C hack/devcluster -run TestRealNode . -real
-	$(DEVCLUSTER) --node=real --image registry.example.com/fescue:test=bin/image -- go test -timeout 10m -run TestNode ./e2e
+	$(DEVCLUSTER) --node=real --image registry.example.com/fescue:test=bin/image -- go test -timeout 15m -run TestNode ./e2e
 
 .PHONY: endurance
 endurance: devcluster ## freeze the process that acts twenty times for 5 to 60 s, cut it off, replace 1,000 Pods ten times, and attack it within 512 MiB; takes about half an hour
