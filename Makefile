@@ -300,10 +300,10 @@ DIST_FLAGS ?=
 
 .PHONY: dist
 dist: ## make what a release has, of the last commit, into dist/: programs, image, chart, SBOMs, provenance, checksums
-	go run -C hack/dist . -dir ../.. -out ../../dist -targets '$(TARGETS)' $(DIST_FLAGS)
+	go run -C hack/dist . -dir ../.. -out ../../dist -targets '$(TARGETS)' $(DIST_CHECK) $(DIST_FLAGS)
 
 .PHONY: dist-check
-dist-check: DIST_FLAGS += -check
+dist-check: DIST_CHECK := -check
 dist-check: dist ## make dist twice, in different folders and the second time with an empty build cache, and compare all files
 
 .PHONY: test-dist
