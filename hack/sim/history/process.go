@@ -30,12 +30,13 @@ type process struct {
 	dead    atomic.Bool
 
 	mu sync.Mutex
-	// answered are the versions of the objects that it wrote and knows of.
+	// answered are the versions of the objects that it wrote and knows of, and deleted the objects that it deleted.
 	answered sets.Set[string]
+	deleted  sets.Set[types.UID]
 }
 
 func newProcess(h *history) *process {
-	return &process{history: h, name: fmt.Sprint(operator, h.operators.Add(1)), answered: sets.New[string]()}
+	return &process{history: h, name: fmt.Sprint(operator, h.operators.Add(1)), answered: sets.New[string](), deleted: sets.New[types.UID]()}
 }
 
 var errKilled = errors.New("the operator was killed")
@@ -159,6 +160,9 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 	if r.URL.Query().Has("dryRun") {
 		return nil // nothing is stored
 	}
+	if r.Method == http.MethodDelete {
+		p.noteDeletion(r, sent, code)
+	}
 	if code < http.StatusBadRequest {
 		var stored metav1.PartialObjectMetadata
 		if err := json.Unmarshal(answer, &stored); err != nil {
@@ -193,6 +197,21 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 		p.history.note(fmt.Sprintf("%s %s by %s is based on a state older than its last write: %s", r.Method, r.URL.Path, p.name, status.Message))
 	}
 	return nil
+}
+
+// noteDeletion notes an object that was deleted. A second deletion means that the operator does not remember the first one.
+func (p *process) noteDeletion(r *http.Request, sent []byte, code int) {
+	var options metav1.DeleteOptions
+	if err := json.Unmarshal(sent, &options); err != nil || options.Preconditions == nil || options.Preconditions.UID == nil {
+		return // another check asks for the preconditions
+	}
+	uid := *options.Preconditions.UID
+	if p.deleted.Has(uid) && !p.history.wasRestored() {
+		p.history.note(fmt.Sprintf("%s %s by %s deletes %s again", r.Method, r.URL.Path, p.name, uid))
+	}
+	if code < http.StatusBadRequest {
+		p.deleted.Insert(uid)
+	}
 }
 
 // conflicting returns the object with which a write is in conflict; nil if it is gone.
