@@ -190,7 +190,7 @@ func registerAndSync(ctx context.Context, register func(cache.ResourceEventHandl
 	return registration.WaitForSync(ctx)
 }
 
-// watch watches the objects of the kind, their children, and the Pods that they inject into,
+// watch watches the objects of the kind, their children, what they read, and the Pods that they inject into,
 // and returns when the caches are filled.
 func (c *controller) watch(ctx context.Context) error {
 	objects, err := c.watchObjects()
@@ -246,6 +246,11 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 	}
 	result := c.reconciliation(name, log).reconcileSafely(ctx, object)
 	c.metrics.reconciled(began, result)
+	c.queueAgain(name, result, log)
+}
+
+// queueAgain queues an object as the result of its reconcile says.
+func (c *controller) queueAgain(name cache.ObjectName, result reconcile.Result, log *slog.Logger) {
 	if at := wakeAt(result); !at.IsZero() {
 		c.queue.AddAfter(name, time.Until(at))
 	}
@@ -258,6 +263,9 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 		}
 		log.Debug("the reconcile is not complete; requeued", "reason", result.Err)
 		c.queue.AddRateLimited(name)
+		if result.Err == nil {
+			c.queue.Forget(name) // that was no failure either
+		}
 	case reconcile.Rejected:
 		log.Warn("a child or the status was rejected; retrying", "error", result.Err, "failures", c.queue.NumRequeues(name)+1)
 		c.queue.AddAfter(name, max(plan.RejectedRetry, c.queue.limiter.When(name)))
@@ -279,7 +287,7 @@ func wakeAt(result reconcile.Result) time.Time {
 	return plan.Earlier(result.At, time.Now().Add(result.Recheck))
 }
 
-// forget drops what is remembered of an object that is gone, or that another process acts on, but for what only an event
+// forget drops what is remembered of an object that is gone, or that another process acts on, but for its deletion, which only an event
 // has shown.
 func (c *controller) forget(name cache.ObjectName) {
 	c.writes.forget(name)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fescue-dev/fescue/engine/reconcile"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -54,6 +56,29 @@ func heap() uint64 {
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
+}
+
+// A reconcile that got on and is not complete counts as no failure: the status shows one after some in a row.
+func TestFailuresInARow(t *testing.T) {
+	t.Parallel()
+	c := newController(enginetest.Shipped(t, "At"), &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics(), Workers: 1}, newShards(0), 0)
+	t.Cleanup(c.queue.ShutDown)
+	name, failed := cache.ObjectName{Name: "a"}, errors.New("no")
+	for i, after := range []struct {
+		result reconcile.Result
+		want   int
+	}{
+		{reconcile.Result{Then: reconcile.Again}, 0},
+		{reconcile.Result{Then: reconcile.Failed, Err: failed}, 1},
+		{reconcile.Result{Then: reconcile.Again, Err: failed}, 2},
+		{reconcile.Result{Then: reconcile.Rejected, Err: failed}, 3},
+		{reconcile.Result{Then: reconcile.Again}, 0},
+		{reconcile.Result{Then: reconcile.Failed, Err: failed}, 1},
+		{reconcile.Result{Then: reconcile.Done}, 0},
+	} {
+		c.queueAgain(name, after.result, c.log)
+		require.Equal(t, after.want, c.queue.NumRequeues(name), "after result %d", i)
+	}
 }
 
 func TestIndexByOwnerOfAnotherType(t *testing.T) {

@@ -146,7 +146,8 @@ func (i *intake) hasOtherStatus(e event) bool {
 	return i.kind.Target == nil && e.before != nil && !equality.Semantic.DeepEqual(e.before.Object["status"], e.after.Object["status"])
 }
 
-// needsReconcile reports whether more than the status of an object differs: for a decorator, anything that it reads of the object.
+// needsReconcile reports whether an object differs in what its reconcile depends on: its spec, labels, annotations, deletion and, if it has
+// that of its kind, finalizers. For a decorator, that is anything that it reads of the object.
 func needsReconcile(k *kind.Kind, e event) bool {
 	a, b := e.before, e.after
 	switch {
@@ -177,7 +178,7 @@ type childEvent struct {
 }
 
 // eventOf returns what an event of a child means, each owner once: those that the controller references name, and those that the child
-// was created for, if another has adopted it.
+// was created for, which may be in another namespace or have lost the child to another controller.
 func eventOf(k *kind.Kind, e event) childEvent {
 	c := childEvent{when: soon, isNews: e.before == nil || e.after == nil || !children.IsSame(k, e.before, e.after)}
 	for _, child := range []*unstructured.Unstructured{e.before, e.after} {

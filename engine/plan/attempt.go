@@ -9,8 +9,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// maxRounds is how often one reconcile may find something to write after it has written
-// all that it found before. The rest is left to the next reconcile, so that the status
+// maxRounds is how often one attempt may find something to write. The rest is left to the next one, so that the status
 // shows the progress in between.
 const maxRounds = 8
 
@@ -22,10 +21,10 @@ type Attempt struct {
 	view   *View
 	plan   *Plan
 	left   *Comparison // what Todo has to choose from
-	todo   *Comparison // what it chose last, and what that does by itself
-	acts   []string
-	done   *Changes // of the last round
-	strays []Step   // of all rounds
+	todo   *Comparison // what it chose last
+	acts   []string    // what that does, to notice writes without end
+	done   *Changes    // of the last round
+	strays []Step      // of all rounds
 	count  int
 	wrote  bool
 	// isHeld means that a correction waits, and isLow that the budget is too small for another decision.

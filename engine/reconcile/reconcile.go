@@ -75,7 +75,7 @@ type Request struct {
 	Object *unstructured.Unstructured
 	// Memory is what is remembered of the object; the reconcile changes it.
 	Memory *plan.Memory
-	// Failures is how many reconciles have failed in a row.
+	// Failures is how many reconciles in a row have failed, been rejected or met a conflict.
 	Failures int
 	Now      func() time.Time
 }
@@ -163,7 +163,7 @@ func (r *run) run(ctx context.Context) Result {
 		}
 		r.object = object
 		next = o.Next(object != p.Object)
-		if next == plan.Look && (again == maxLooks || v.IsLow()) {
+		if next == plan.Look && (again >= maxLooks || v.IsLow()) {
 			next = plan.Requeue
 		}
 		switch next {
@@ -174,7 +174,7 @@ func (r *run) run(ctx context.Context) Result {
 		case plan.Requeue, plan.Rest:
 			r.end(next)
 			return r.finish(p, o, next)
-		case plan.Look, plan.LookLive: // a live view is not doubted, so that comes once
+		case plan.Look, plan.LookLive: // a live view is not doubted, so that never comes twice in a row
 		}
 	}
 }
