@@ -110,8 +110,8 @@ PAIRS := 20
 test-kinds: ## make KINDS_MADE kinds, from seed FIRST on, and compare what they decide about PAIRS objects with CUE's evaluator; takes half an hour
 	go test ./cue/kind/proof -run TestGeneratedKinds -first-kind $(FIRST) -generated-kinds $(KINDS_MADE) -pairs-of-a-kind $(PAIRS) -timeout 0 -v
 
-# How many histories of each sort make race-histories plays: 60 take half an hour.
-RACES := 60
+# How many histories of each sort make race-histories plays: 260 take half an hour.
+RACES := 260
 
 .PHONY: race-histories
 race-histories: ## play histories with 32 workers and the race detector

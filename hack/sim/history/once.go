@@ -16,12 +16,13 @@ type onces struct {
 	*history
 	// entered is how often an object has changed its phase.
 	entered map[types.UID]int
-	// is tells of children that belong to a phase whether they are created once, and made which were, in an entry of the phase.
-	is, made map[string]bool
+	// is tells of children that belong to a phase whether they are created once, and made which operator has, in an entry of the phase.
+	is   map[string]bool
+	made map[string]string
 }
 
-// again reports a child that an operator makes again in the same entry of its phase, though the former answer has come. all is what existed
-// before the change.
+// again reports a child that an operator makes again in the same entry of its phase, though it had the answer to the first creation, or the
+// status of the object records that. all is what existed before the change.
 func (o onces) again(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
 	if c.Before != nil {
 		if phaseIn(c.Before) != phaseIn(c.After) {
@@ -38,9 +39,11 @@ func (o onces) again(c apiserver.Change, all map[string]*unstructured.Unstructur
 		return ""
 	}
 	entry := fmt.Sprint(idFor(c.After, *reference), " in entry ", o.entered[reference.UID])
-	wasMade := o.made[entry]
-	o.made[entry] = true
-	if wasMade && c.At.Sub(o.unanswered[idFor(c.After, *reference)]) > forgiven {
+	by, wasMade := o.made[entry]
+	o.made[entry] = c.By
+	recorded, _, _ := unstructured.NestedStringMap(owner.Object, "status", "childInventory", "created")
+	isAnswered := c.At.Sub(o.unanswered[idFor(c.After, *reference)]) > forgiven
+	if wasMade && (recorded[childName(c.After)] != "" || by == c.By && isAnswered) {
 		return fmt.Sprintf("%s is made again for %s in %s", idOf(c.After), reference.Name, phase)
 	}
 	return ""

@@ -22,7 +22,7 @@ const forgiven = 5 * time.Second
 // violations returns what must not be in the writes of a history.
 func (h *history) violations(changes []apiserver.Change) (found []string) {
 	made := make(map[string]bool) // children for their owner
-	once := onces{history: h, entered: make(map[types.UID]int), is: make(map[string]bool), made: make(map[string]bool)}
+	once := onces{history: h, entered: make(map[types.UID]int), is: make(map[string]bool), made: make(map[string]string)}
 	orphaned := make(map[types.UID]types.UID)
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
