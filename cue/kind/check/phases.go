@@ -64,17 +64,20 @@ func (c phases) transitions(name string, phase *infer.Structure) (targets []stri
 		c.Report(mistake.TerminalPhase, next.Node, "phases.%s.next: the phase is terminal, so no transition is taken: remove terminal or next", name)
 	}
 	known = true
-	var taken []transition
-	count := 0
+	var lists []infer.Part
 	for _, p := range next.Parts {
-		list, ok := p.Expr.(*ast.ListLit)
-		if !ok {
-			c.Visit(p)
-			known = false
+		if _, ok := p.Expr.(*ast.ListLit); ok {
+			lists = append(lists, p)
 			continue
 		}
-		for _, item := range c.Items(p, list) {
-			t := c.transition(item, fmt.Sprintf("phases.%s.next[%d]", name, count))
+		c.Visit(p)
+		known = false
+	}
+	count := 0
+	for _, together := range infer.Together(lists) {
+		var taken []transition
+		for i, parts := range infer.Rows(c.Reader, together) {
+			t := c.transition(parts, fmt.Sprintf("phases.%s.next[%d]", name, i))
 			count++
 			if t.to == "" {
 				known = false
@@ -111,11 +114,14 @@ type transition struct {
 	node      ast.Node
 }
 
-func (c phases) transition(p infer.Part, path string) transition {
-	s := c.Gather([]infer.Part{p})
-	t := transition{node: p.Node(), conditional: p.Conditional}
+// transition checks one transition, which is unified from parts.
+func (c phases) transition(parts []infer.Part, path string) transition {
+	s := c.Gather(parts)
+	var t transition
+	t.conditional = slices.ContainsFunc(parts, func(p infer.Part) bool { return p.Conditional || p.Partial })
 	t.to, _ = s.Text("to")
 	if to := s.Fields["to"]; to != nil {
+		t.node = s.ValueNode("to")
 		t.conditional = t.conditional || !to.Certain
 		c.check(to.Parts, types.Of(types.String), path+".to")
 		if _, ok := c.kind.Phases[t.to]; t.to != "" && !ok {
@@ -125,7 +131,7 @@ func (c phases) transition(p infer.Part, path string) transition {
 	}
 	if when := s.Fields["when"]; when != nil {
 		c.check(when.Parts, types.Of(types.Boolean), path+".when")
-		t.condition += "when " + syntax.SourceOf(when.Parts[0].Expr)
+		t.condition += "when " + sourceOf(when)
 		if holds, ok := c.Unified(slices.Clone(when.Parts)).Literal.(bool); ok && !holds {
 			c.Report(mistake.NeverTaken, when.Node, "%s.when: never holds", path)
 		}
@@ -133,20 +139,32 @@ func (c phases) transition(p infer.Part, path string) transition {
 	for _, name := range kind.TimeFields {
 		if text := s.Fields[name]; text != nil {
 			c.check(text.Parts, types.Of(types.String), path+"."+name)
-			t.condition += name + " " + syntax.SourceOf(text.Parts[0].Expr)
+			t.condition += name + " " + sourceOf(text)
 		}
 	}
 	if after := s.Fields["after"]; after != nil {
-		t.immediate = c.after(after.Parts[0], path+".after") && len(s.Fields) == 2
+		for _, p := range after.Parts {
+			t.immediate = c.after(p, path+".after") || t.immediate
+		}
+		t.immediate = t.immediate && after.Certain && len(s.Fields) == 2
 	}
 	c.schedule(s, path)
 	for _, name := range s.Order {
 		if name != "to" && name != "when" && !slices.Contains(kind.TimeFields, name) {
-			t.condition += name + " " + syntax.SourceOf(s.Fields[name].Parts[0].Expr)
+			t.condition += name + " " + sourceOf(s.Fields[name])
 			c.check(s.Fields[name].Parts, types.Unknown, path+"."+name)
 		}
 	}
 	return t
+}
+
+// sourceOf returns the source of all that a field is unified from.
+func sourceOf(m *infer.Member) string {
+	var sources []string
+	for _, p := range m.Parts {
+		sources = append(sources, syntax.SourceOf(p.Expr))
+	}
+	return strings.Join(sources, " & ")
 }
 
 // after checks a time that is computed from parts, and reports whether it has come when the phase is

@@ -103,7 +103,7 @@ func checkResources(container *infer.Structure, path string) {
 		}
 		text := fmt.Sprint(requests.Literal(name))
 		if request, err := resource.ParseQuantity(text); err == nil && request.Cmp(limit) > 0 {
-			container.Report(mistake.MinimumAboveMaximum, requests.Fields[name].ValueNode(), "%s.resources.requests.%s: %s is more than the limit, %s", path, name, text, limit.String())
+			container.Report(mistake.MinimumAboveMaximum, requests.ValueNode(name), "%s.resources.requests.%s: %s is more than the limit, %s", path, name, text, limit.String())
 		}
 	}
 }

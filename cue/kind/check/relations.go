@@ -73,7 +73,7 @@ func mustParse(check mistake.Check, s *infer.Structure, name, path string, parse
 		return
 	}
 	if err := parse(text); err != nil {
-		s.Report(check, s.Fields[name].ValueNode(), "%s.%s: %v", path, name, err)
+		s.Report(check, s.ValueNode(name), "%s.%s: %v", path, name, err)
 	}
 }
 
@@ -146,7 +146,7 @@ func (c *Checker) scaler(spec *infer.Structure, path string) {
 	least, okLeast := spec.Literal("minReplicas").(int64)
 	most, okMost := spec.Literal("maxReplicas").(int64)
 	if okLeast && okMost && least > most {
-		c.Report(mistake.MinimumAboveMaximum, spec.Fields["minReplicas"].ValueNode(), "%s.minReplicas: %d is more than maxReplicas, %d", path, least, most)
+		c.Report(mistake.MinimumAboveMaximum, spec.ValueNode("minReplicas"), "%s.minReplicas: %d is more than maxReplicas, %d", path, least, most)
 	}
 	target := spec.In("scaleTargetRef")
 	apiVersion, okVersion := target.Text("apiVersion")
@@ -209,6 +209,6 @@ func checkExternalName(spec *infer.Structure, path string) {
 	if text, _ := spec.Text("type"); text != string(corev1.ServiceTypeExternalName) || spec.IsOpen() || name != nil && !name.Constraint {
 		return
 	}
-	spec.Report(mistake.MissingField, spec.Fields["type"].ValueNode(),
+	spec.Report(mistake.MissingField, spec.ValueNode("type"),
 		"%s.externalName: is missing: Kubernetes requires it with the type ExternalName: write the DNS name to resolve to, as in \"db.example.com\", or another type", path)
 }

@@ -165,7 +165,7 @@ func (f *fitter) checkList(lists []infer.Part, want *types.Type, path string, pl
 		return
 	}
 	seen := make(map[string]bool)
-	for i, item := range f.rows(lists) {
+	for i, item := range infer.Rows(f.Reader, lists) {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		f.check(item, want.Item(), at)
 		if len(want.Keys) == 0 || item[0].Conditional || item[0].Partial {
@@ -177,30 +177,6 @@ func (f *fitter) checkList(lists []infer.Part, want *types.Type, path string, pl
 			seen[key] = true
 		}
 	}
-}
-
-// rows returns the items of lists that are unified, each with what it is unified from. If there are
-// loops in them, it is not known which items belong together.
-func (f *fitter) rows(lists []infer.Part) (rows [][]infer.Part) {
-	var loops bool
-	for _, p := range lists {
-		list := p.Expr.(*ast.ListLit) // see sort
-		loops = loops || slices.ContainsFunc(list.Elts, func(e ast.Expr) bool { _, ok := e.(*ast.Comprehension); return ok })
-	}
-	for _, p := range lists {
-		for i, item := range f.Items(p, p.Expr.(*ast.ListLit)) {
-			switch {
-			case len(lists) > 1 && loops:
-				item.Partial = true
-				rows = append(rows, []infer.Part{item})
-			case i < len(rows) && !loops:
-				rows[i] = append(rows[i], item)
-			default:
-				rows = append(rows, []infer.Part{item})
-			}
-		}
-	}
-	return rows
 }
 
 // keyOf returns the keys of an item of a list, if they are known.

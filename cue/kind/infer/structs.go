@@ -285,28 +285,13 @@ func (s *Structure) Peek(name string) (field *Structure) {
 	return field
 }
 
-// Items returns the items of a list of structs; known is false if it may have others.
-func (s *Structure) Items(name string) (items []*Structure, known bool) {
+// ValueNode returns the place of the value of a field: of several parts that of the one that is known, else that of its name.
+func (s *Structure) ValueNode(name string) ast.Node {
 	m := s.Fields[name]
-	if m == nil {
-		return nil, true
-	}
 	for _, p := range m.Parts {
-		list, ok := p.Expr.(*ast.ListLit)
-		if !ok {
-			return nil, false
+		if len(m.Parts) == 1 || s.reader.Resolved(p).Literal != nil {
+			return p.Node()
 		}
-		for _, item := range s.reader.Items(p, list) {
-			items = append(items, s.reader.Gather([]Part{item}))
-		}
-	}
-	return items, true
-}
-
-// ValueNode returns the place of the value of a field.
-func (m *Member) ValueNode() ast.Node {
-	if len(m.Parts) == 1 {
-		return m.Parts[0].Node()
 	}
 	return m.Node
 }

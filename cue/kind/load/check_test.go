@@ -56,6 +56,80 @@ import "fescue.dev/cue:kinds"
 }
 `
 
+// unifiedItems has lists whose items are complete only together: what one list says refers to what another one adds, also where that
+// one is in an if.
+const unifiedItems = `
+package k
+
+import "fescue.dev/cue/contract"
+
+#G: {
+	apiVersion!: "lists.example.com/v1"
+	kind!:       "G"
+	metadata!: {...}
+	spec!: {probe: *true | bool, ready!: string, open: *false | bool, names: *[] | [...string]}
+}
+#GController: contract.#Controller & {
+	object!: #G
+	observed: _
+	names: plural: "gs"
+	initial: "A"
+	phases: {
+		A: next: [{to: "B"}, {to: "C"}, {to: "D"}]
+		A: next: [{when: object.spec.ready == "b"}, {when: object.spec.ready == "c"}, {after: string}]
+		A: next: [{when: bool}, {when: bool}, {after: "5m"}]
+		B: next: [{to: "C"}, if object.spec.open {to: "D"}]
+		B: next: [{when: object.spec.open}, ...]
+		C: {}
+		if object.spec.open {
+			C: next: [{to: "A", after: "1m"}]
+		}
+		if !object.spec.open {
+			C: next: [{to: "A", after: "5m"}]
+		}
+		D: terminal: true
+	}
+	children: web: template: {
+		apiVersion: "apps/v1"
+		kind:       "Deployment"
+		spec: selector: matchLabels: a: "b"
+		spec: template: metadata: labels: a: "b"
+		spec: template: spec: {
+			containers: [{name: "web", image: "nginx", ports: [{containerPort: 80}]}, {name: "log", image: "busybox"}]
+			containers: [{ports: [{name: "http"}]}, {volumeMounts: [{name: "logs", mountPath: "/logs"}, ...]}]
+			containers: [{readinessProbe: httpGet: {path: "/", port: "http"}}, {}]
+			if object.spec.probe {
+				containers: [{livenessProbe: httpGet: {path: "/", port: "http"}}, {ports: [{name: "log", containerPort: 81}]}]
+			}
+			if object.spec.probe {
+				containers: [{}, {livenessProbe: tcpSocket: port: "log"}]
+			}
+			if !object.spec.probe {
+				containers: [{}, {volumeMounts: [{}, {name: "more", mountPath: "/more"}]}]
+			}
+			volumes: [{name: "logs"}, {name: "more"}]
+			volumes: [{emptyDir: {}}, {emptyDir: {}}]
+		}
+	}
+	children: web: template: spec: template: spec: containers: [{env: [{name: "A"}]}, {}]
+	children: web: template: spec: template: spec: containers: [{env: [{value: "1"}]}, {}]
+	children: service: template: {
+		apiVersion: "v1"
+		kind:       "Service"
+		spec: selector: a: "b"
+		spec: ports: [{port: 80}]
+		spec: ports: [{targetPort: "http"}]
+	}
+	children: loop: template: {
+		apiVersion: "v1"
+		kind:       "Pod"
+		spec: containers: [for n in object.spec.names {name: n, image: "nginx", ports: [{name: "http", containerPort: 80}]}]
+		spec: containers: [...{image: "nginx"}]
+		spec: containers: [{readinessProbe: httpGet: {path: "/", port: "http"}}, ...]
+	}
+}
+`
+
 // In kinds that run, no mistake is found: in the shipped ones, those of the docs, and the corpus.
 func TestValidKindsHaveNoMistakes(t *testing.T) {
 	t.Parallel()
@@ -68,6 +142,12 @@ func TestValidKindsHaveNoMistakes(t *testing.T) {
 	t.Run("items of lists from several packages", func(t *testing.T) {
 		t.Parallel()
 		kinds, err := draftsOf(t, unifiedLists)
+		require.NoError(t, err)
+		requireNoMistakes(t, kinds)
+	})
+	t.Run("items of lists that are complete together", func(t *testing.T) {
+		t.Parallel()
+		kinds, err := draftsOf(t, unifiedItems)
 		require.NoError(t, err)
 		requireNoMistakes(t, kinds)
 	})
