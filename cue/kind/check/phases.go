@@ -193,8 +193,8 @@ func (c phases) after(p infer.Part, path string) (immediate bool) {
 	return false
 }
 
-// schedule checks the fields beside cron, also those of a transition within an if. What an if within
-// the transition adds shows with the object.
+// schedule checks cron, timeZone and the fields beside them, also those of a transition within an if. What an
+// if within the transition adds shows with the object.
 func (c phases) schedule(s *infer.Structure, path string) {
 	texts := make(kind.TimeTexts)
 	for _, name := range kind.TimeFields {
