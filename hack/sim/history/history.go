@@ -66,6 +66,8 @@ type Options struct {
 	// Operators is how many run at the same time, each with so many Workers, and Shards how many parts of the objects they divide by
 	// Leases; without Operators, one runs that holds none. Kills is how often each is killed and started again.
 	Operators, Workers, Shards, Kills int
+	// Stays means that one operator, which is not killed, runs on when nothing fails any more: what it has forgotten to do stays undone.
+	Stays bool
 	// Mishaps is how often something happens to the API server, and Restores means that this may be the restore of an older state.
 	Mishaps  int
 	Restores bool
@@ -128,7 +130,11 @@ func Play(o Options) (r Result, err error) {
 	for by, do := range map[string]func(*apiserver.Store){"kubernetes": h.workloads, collector: func(s *apiserver.Store) { s.Collect() }, emptier: h.empty} {
 		others.Go(func() { h.repeat(ctx, by, do) })
 	}
-	if err := h.operateAll(max(1, o.Operators), o.Disturbed, o.Kills, true); err != nil {
+	staying := make(chan error, 1)
+	if o.Stays {
+		go func() { staying <- h.operate(o.Disturbed+o.Calm, false) }()
+		time.Sleep(o.Disturbed)
+	} else if err := h.operateAll(max(1, o.Operators), o.Disturbed, o.Kills, true); err != nil {
 		return r, err
 	}
 	calm()
@@ -138,7 +144,10 @@ func Play(o Options) (r Result, err error) {
 	h.server.Do(users, func(s *apiserver.Store) { letGo(user{h, s, h.random.own()}) })
 	before, changed, settled := h.requests.Load(), 0, 0
 	h.server.Do("", func(s *apiserver.Store) { changed = len(s.Changes()) })
-	if err := h.operateAll(1, o.Calm, 0, false); err != nil { // others are scaled down
+	if !o.Stays { // others are scaled down
+		staying <- h.operateAll(1, o.Calm, 0, false)
+	}
+	if err := <-staying; err != nil {
 		return r, err
 	}
 	h.late.Wait()

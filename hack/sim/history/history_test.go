@@ -54,7 +54,7 @@ var year = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 	random := rand.New(rand.NewPCG(seed, 3))
 	often := func() int { return []int{0, 3, 10, 30}[random.IntN(4)] }
-	return Options{
+	o := Options{
 		Seed: seed, Kinds: []*kind.Kind{k}, Once: true, Ends: true, Objects: 1 + random.IntN(6), Disturbed: time.Minute, Calm: 10 * time.Minute, Kills: random.IntN(4),
 		Operators: []int{0, 0, 0, 2, 3}[random.IntN(5)], Workers: cmp.Or(*workers, []int{1, 4, 32}[random.IntN(3)]), Shards: 1 + random.IntN(3),
 		Mishaps: []int{0, 0, 1, 5}[random.IntN(4)], Start: starts[random.IntN(len(starts))],
@@ -69,6 +69,10 @@ func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 			return object
 		},
 	}
+	if o.Stays = random.IntN(3) == 0; o.Stays {
+		o.Operators, o.Kills = 0, 0
+	}
+	return o
 }
 
 // others are histories of other kinds, with objects that their schemas make.

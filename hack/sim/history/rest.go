@@ -104,7 +104,7 @@ func (h *history) mayBeMissed(at time.Time) bool {
 	if h.Faults.Lag > 0 {
 		late = time.Minute
 	}
-	return h.Operators+h.Kills > 0 || at.After(h.began.Add(h.Disturbed-late))
+	return !h.Stays && (h.Operators+h.Kills > 0 || at.After(h.began.Add(h.Disturbed-late)))
 }
 
 // isCopy reports whether an object was created under another name than the mark says that it bears.

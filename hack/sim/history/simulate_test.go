@@ -143,6 +143,7 @@ func playBatch(t *testing.T) (b batch) {
 // shrunk returns a history in which less happens, and which violates something as well.
 func shrunk(t *testing.T, o Options, r Result) (Options, Result) {
 	for _, less := range []func(o *Options){
+		func(o *Options) { o.Stays = false },
 		func(o *Options) { o.Operators = 0 },
 		func(o *Options) { o.Kills = 0 },
 		func(o *Options) { o.Faults = apiserver.Faults{} },
