@@ -81,15 +81,11 @@ func (b *Source) transitionFacts(phase *infer.Structure) (facts []kind.Transitio
 	if next == nil {
 		return nil
 	}
-	for _, p := range next.Parts {
-		list, ok := p.Expr.(*ast.ListLit)
-		if !ok {
-			continue
-		}
-		for _, item := range b.Items(p, list) {
-			s := b.Gather([]infer.Part{item})
+	for _, together := range infer.Together(next.Parts) {
+		for _, parts := range infer.Rows(b.Reader, together) {
+			s := b.Gather(parts)
 			f := kind.TransitionFacts{
-				When: s.Source("when"), After: s.Source("after"), Conditional: item.Conditional,
+				When: s.Source("when"), After: s.Source("after"), Conditional: parts[0].Conditional,
 				Cron: s.Source("cron"), TimeZone: s.Source("timeZone"), StartingDeadline: s.Source("startingDeadline"),
 			}
 			if to := s.Fields["to"]; to != nil {

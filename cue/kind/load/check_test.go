@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/txtar"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/check"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
@@ -150,6 +151,9 @@ func TestValidKindsHaveNoMistakes(t *testing.T) {
 		kinds, err := draftsOf(t, unifiedItems)
 		require.NoError(t, err)
 		requireNoMistakes(t, kinds)
+		next := kinds[0].Behaviour.Phases[0].Next
+		require.Len(t, next, 3)
+		require.Equal(t, kind.TransitionFacts{To: "C", When: `object.spec.ready == "c"`}, next[1])
 	})
 	for _, file := range []string{"../../../README.md", "../../../docs/kinds.md", "../../../docs/children.md", "../../../docs/sidecars.md"} {
 		t.Run(filepath.Base(file), func(t *testing.T) {
