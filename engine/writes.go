@@ -142,8 +142,9 @@ func (w *writes) write(name cache.ObjectName, uid types.UID, send func() (*unstr
 // isSeen reports whether the caches of the children have everything.
 func (k *written) isSeen() bool { return len(k.children) == 0 && len(k.deleted) == 0 }
 
+// isNewer reports whether the last write is newer than what a cache has, which may be a former object of the name.
 func (k *written) isNewer(cached *unstructured.Unstructured) bool {
-	return k.object != nil && k.uid == cached.GetUID() && older(cached.GetResourceVersion(), k.object.GetResourceVersion())
+	return k.object != nil && older(cached.GetResourceVersion(), k.object.GetResourceVersion())
 }
 
 func (w *writes) rememberObject(name cache.ObjectName, object *unstructured.Unstructured) {
@@ -253,13 +254,15 @@ func (w *writes) catchUp(name cache.ObjectName, known *written, caches cacheStat
 
 // overdue drops what the caches have of the writes for all objects. It returns the objects for which
 // a reconcile waits in vain: their caches have everything, and no event has come, or have not since
-// before.
+// before. A child that was created and is gone before its cache has listed it has no events at all.
 func (w *writes) overdue(caches cacheState, before time.Time) (names []cache.ObjectName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, known := range w.byObject {
+		wasSeen := known.isSeen()
 		w.catchUp(name, known, caches)
-		if known.isSeen() && known.awaited || !known.isSeen() && known.since.Before(before) {
+		isMissed := !wasSeen && len(known.answered) > 0
+		if known.isSeen() && (known.awaited || isMissed) || !known.isSeen() && known.since.Before(before) {
 			names = append(names, name)
 		}
 	}

@@ -137,6 +137,11 @@ func TestEchoes(t *testing.T) {
 	require.Empty(t, w.overdue(c, long))
 	require.Empty(t, w.byObject, "the cache has everything")
 
+	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "10")
+	c.version = "10"
+	require.Equal(t, []cache.ObjectName{name}, w.overdue(c, long), "no event has shown the child: it may be gone, or as it was before")
+	require.Empty(t, w.overdue(c, long))
+
 	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "11")
 	ok, _ := w.seen(name, c)
 	require.False(t, ok)
@@ -149,6 +154,24 @@ func TestEchoes(t *testing.T) {
 	require.True(t, ok)
 	require.False(t, w.isAwaited(name))
 	require.Empty(t, w.overdue(c, long))
+}
+
+// A cache may still have a former object of a name when the status of the new one was written.
+func TestCacheHasAFormerObject(t *testing.T) {
+	t.Parallel()
+	name, w := cache.ObjectName{Name: "a"}, newWrites()
+	former, written := version("former", "9"), version("new", "12")
+	newest := func(cached *unstructured.Unstructured) *unstructured.Unstructured {
+		return w.newest(name, func() *unstructured.Unstructured { return cached })
+	}
+	w.rememberObject(name, written)
+	w.cached(name, former)
+	require.Same(t, written, newest(former))
+	require.Nil(t, newest(nil), "it is gone")
+	later := version("third", "15")
+	require.Same(t, later, newest(later))
+	w.cached(name, later)
+	require.Empty(t, w.byObject)
 }
 
 // The time that a cache lags behind counts from the oldest write that it has not seen.

@@ -43,6 +43,7 @@ var bugs = []bug{
 	{"what was deleted is not remembered", "apply.go", "	a.writes.rememberDelete(a.name, a.owner.GetUID(), s.Resource, s.Live)\n", ""},
 	{"an own status that the cache has not is ignored", "controller.go", "c.writes.newest(name, func() *unstructured.Unstructured { return c.objects.Get(name) })", "func() *unstructured.Unstructured { return c.objects.Get(name) }()"},
 	{"the caches are not awaited", "observe.go", "	seen, since := r.writes.seen(r.name, r.types)\n	isStale", "	seen, since := true, time.Now()\n	isStale"},
+	{"an event that never comes is missed", "writes.go", "isMissed := !wasSeen && len(known.answered) > 0", "isMissed := false && wasSeen"},
 	{"a timer is lost", "plan/next.go", "	return Earlier(o.WakeAt, o.RecordAt(p, stored))", "	return o.RecordAt(p, stored)"},
 	{"a child that was created once is recorded with the next write only", "plan/next.go", "	return Earlier(o.WakeAt, o.RecordAt(p, stored))", "	return o.WakeAt"},
 	{"a failure is not tried again", "controller.go", "		c.queue.AddAfter(name, wait)\n", ""},

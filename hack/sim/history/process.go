@@ -206,7 +206,7 @@ func (p *process) noteDeletion(r *http.Request, sent []byte, code int) {
 		return // another check asks for the preconditions
 	}
 	uid := *options.Preconditions.UID
-	if p.deleted.Has(uid) && !p.history.wasRestored() {
+	if p.deleted.Has(uid) && !p.history.wasRestored() && p.history.Faults.Lag == 0 { // a late event may show its creation after that
 		p.history.note(fmt.Sprintf("%s %s by %s deletes %s again", r.Method, r.URL.Path, p.name, uid))
 	}
 	if code < http.StatusBadRequest {
