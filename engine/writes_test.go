@@ -32,7 +32,8 @@ func TestNewestIsNeverOlderThanTheLastWrite(t *testing.T) {
 	w.rememberObject(name, version("u", "9"))
 	require.Equal(t, "9", w.newest(name, read(version("u", "5"))).GetResourceVersion(), "the cache lags behind")
 	require.Equal(t, "10", w.newest(name, read(version("u", "10"))).GetResourceVersion(), "versions are compared as numbers")
-	require.Equal(t, "1", w.newest(name, read(version("v", "1"))).GetResourceVersion(), "another object of the same name")
+	require.Equal(t, "9", w.newest(name, read(version("v", "1"))).GetResourceVersion(), "the cache has a former object of the name")
+	require.Equal(t, "12", w.newest(name, read(version("v", "12"))).GetResourceVersion(), "the cache has a later object of the name")
 
 	w.cached(name, version("u", "8"))
 	require.NotEmpty(t, w.byObject)
