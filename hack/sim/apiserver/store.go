@@ -332,7 +332,7 @@ func (s *Store) add(t *table, namespace string, object *unstructured.Unstructure
 		object.SetGeneration(1)
 	}
 	if _, hasStatus := object.Object["status"]; t.isCustom() && !hasStatus {
-		t.rules.Default(object) // of its status: who reads the object sees it, and it is stored with the next write
+		t.rules.Default(object) // of its status: clients read them, and the next write stores them
 		dropped = dropped || object.Object["status"] != nil
 	}
 	return s.write(t, object, dropped), nil

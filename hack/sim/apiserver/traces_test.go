@@ -160,7 +160,7 @@ func tracedIn(t *testing.T, file string) (all []traced) {
 	last := make(map[string]*traced)
 	for i := range all {
 		e := &all[i]
-		id := idIn(e)
+		id := idIn(e.resource, e.key)
 		if before := last[id]; before != nil && e.RequestReceivedTimestamp.Before(&before.StageTimestamp) {
 			e.overlaps, before.overlaps = true, true
 		}
@@ -283,7 +283,7 @@ func (r *replay) repeat(t *testing.T, e *traced) string {
 	if e.resource.Resource == "customresourcedefinitions" && e.version > 0 {
 		r.define(t, e)
 	}
-	at, id := r.table(t, e), idIn(e)
+	at, id := r.table(t, e), idIn(e.resource, e.key)
 	request := r.requestFor(t, e)
 	r.patch, r.store.changes = recorded(t, e), nil
 	isStatus := e.ObjectRef.Subresource == "status"
@@ -301,7 +301,7 @@ func (r *replay) repeat(t *testing.T, e *traced) string {
 	case e.Verb == "deletecollection":
 		for k := range at.objects {
 			if k.namespace == e.key.namespace {
-				r.unknown[fmt.Sprint(e.resource.GroupResource(), k)] = true
+				r.unknown[idIn(e.resource, k)] = true
 			}
 		}
 		return "delete collections, which the model does not know"
@@ -340,8 +340,10 @@ func (r *replay) repeat(t *testing.T, e *traced) string {
 	return compared
 }
 
-// idIn returns what identifies the object of a request.
-func idIn(e *traced) string { return fmt.Sprint(e.resource.GroupResource(), e.key) }
+// idIn returns what identifies an object in whatever version.
+func idIn(resource schema.GroupVersionResource, k key) string {
+	return fmt.Sprint(resource.GroupResource(), k)
+}
 
 // become gives the model the state that the API server had after a request.
 func (r *replay) become(at *table, e *traced) {
@@ -354,7 +356,7 @@ func (r *replay) become(at *table, e *traced) {
 		r.store.namespaces[e.key.name] = ends
 	case e.Verb == "delete" && !isObject, isObject && isOver(object):
 		delete(at.objects, e.key)
-		delete(r.unknown, idIn(e))
+		delete(r.unknown, idIn(e.resource, e.key))
 		return
 	}
 	if isPart(object) && at.objects[e.key] != nil {
@@ -363,7 +365,7 @@ func (r *replay) become(at *table, e *traced) {
 		whole["metadata"] = object.Object["metadata"]
 		object = &unstructured.Unstructured{Object: whole}
 	}
-	if r.unknown[idIn(e)] = !isObject; isObject {
+	if r.unknown[idIn(e.resource, e.key)] = !isObject; isObject {
 		at.objects[e.key] = object
 	}
 }

@@ -66,7 +66,7 @@ type Options struct {
 	// Operators is how many run at the same time, each with so many Workers, and Shards how many parts of the objects they divide by
 	// Leases; without Operators, one runs that holds none. Kills is how often each is killed and started again.
 	Operators, Workers, Shards, Kills int
-	// Stays means that one operator, which is not killed, runs on when nothing fails any more: what it has forgotten to do stays undone.
+	// Stays means that one operator is never killed, and runs on when nothing fails any more. A fresh one would do what it forgot.
 	Stays bool
 	// Mishaps is how often something happens to the API server, and Restores means that this may be the restore of an older state.
 	Mishaps  int
@@ -130,9 +130,11 @@ func Play(o Options) (r Result, err error) {
 	for by, do := range map[string]func(*apiserver.Store){"kubernetes": h.workloads, collector: func(s *apiserver.Store) { s.Collect() }, emptier: h.empty} {
 		others.Go(func() { h.repeat(ctx, by, do) })
 	}
-	staying := make(chan error, 1)
+	settle := func() error { return h.operateAll(1, o.Calm, 0, false) } // others are scaled down
 	if o.Stays {
-		go func() { staying <- h.operate(o.Disturbed+o.Calm, false) }()
+		ended := make(chan error, 1)
+		go func() { ended <- h.operate(o.Disturbed+o.Calm, false) }()
+		settle = func() error { return <-ended }
 		time.Sleep(o.Disturbed)
 	} else if err := h.operateAll(max(1, o.Operators), o.Disturbed, o.Kills, true); err != nil {
 		return r, err
@@ -144,10 +146,7 @@ func Play(o Options) (r Result, err error) {
 	h.server.Do(users, func(s *apiserver.Store) { letGo(user{h, s, h.random.own()}) })
 	before, changed, settled := h.requests.Load(), 0, 0
 	h.server.Do("", func(s *apiserver.Store) { changed = len(s.Changes()) })
-	if !o.Stays { // others are scaled down
-		staying <- h.operateAll(1, o.Calm, 0, false)
-	}
-	if err := <-staying; err != nil {
+	if err := settle(); err != nil {
 		return r, err
 	}
 	h.late.Wait()
