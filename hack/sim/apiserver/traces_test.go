@@ -347,7 +347,9 @@ func (r *replay) hasMissed(t *testing.T, e *traced, known *unstructured.Unstruct
 	if known == nil || e.version == 0 {
 		return false
 	}
-	var sent struct{ Metadata struct{ ResourceVersion string } }
+	var sent struct {
+		Metadata struct{ ResourceVersion string }
+	}
 	if e.Verb == "update" {
 		require.NoError(t, json.Unmarshal(e.RequestObject.Raw, &sent))
 	}
