@@ -19,6 +19,7 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/operator/definitions"
 )
 
 // conversionManager owns what conversions writes into CRDs.
@@ -37,7 +38,7 @@ const (
 type conversions struct {
 	client      dynamic.Interface
 	webhook     crds.Webhook
-	definitions *definitions
+	definitions *definitions.Definitions
 	log         *slog.Logger
 	changed     chan struct{} // a CRD was changed
 
@@ -48,7 +49,7 @@ type conversions struct {
 	published bool
 }
 
-func newConversions(client dynamic.Interface, webhook crds.Webhook, definitions *definitions, log *slog.Logger) *conversions {
+func newConversions(client dynamic.Interface, webhook crds.Webhook, definitions *definitions.Definitions, log *slog.Logger) *conversions {
 	return &conversions{client: client, webhook: webhook, definitions: definitions, log: log, changed: make(chan struct{}, 1)}
 }
 
@@ -114,8 +115,8 @@ func (c *conversions) apply(ctx context.Context) error {
 	}
 	var errs []error
 	for _, k := range kinds {
-		crd := c.definitions.crd(k)
-		if crd == nil || otherVersion(k, crd) != "" {
+		crd := c.definitions.CRD(k)
+		if crd == nil || c.definitions.IsOtherVersion(k) {
 			continue
 		}
 		change, err := conversionChange(crd, k, webhook)

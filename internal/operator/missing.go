@@ -10,13 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine"
+	"github.com/fescue-dev/fescue/internal/operator/definitions"
 )
-
-// notServed is the error for a kind that the API server does not serve.
-func notServed(k *kind.Kind) error {
-	return engine.Absent(fmt.Sprintf("the API server does not serve %s: install the CRDs with 'fescue crd | kubectl apply --server-side -f -' or start with --install-crds", k.Name()))
-}
 
 // discover returns an error if the API server does not serve a kind.
 func (c *Clients) discover(k *kind.Kind) error {
@@ -28,7 +23,7 @@ func (c *Clients) discover(k *kind.Kind) error {
 	if served != nil && slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Names.Plural }) {
 		return nil
 	}
-	return notServed(k)
+	return definitions.NotServed(k)
 }
 
 // resourceOf returns the resource of a type; it is empty if the type is not served, which the

@@ -27,11 +27,11 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/fescue-dev/fescue/admission/certificate"
-	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
 	"github.com/fescue-dev/fescue/internal/informers"
+	"github.com/fescue-dev/fescue/internal/operator/definitions"
 	"github.com/fescue-dev/fescue/internal/operator/election"
 	"github.com/fescue-dev/fescue/internal/operator/serving"
 )
@@ -53,10 +53,10 @@ type operator struct {
 
 	// informers are the caches that the engine and admission share.
 	informers *informers.Informers
-	caching   context.Context // ends the caches
-	installer *crdInstaller   // nil without --install-crds
+	caching   context.Context        // ends the caches
+	installer *definitions.Installer // nil without --install-crds
 	// definitions are the CRDs of the kinds.
-	definitions definitions
+	definitions *definitions.Definitions
 	// rights are those of the operator.
 	rights   rights
 	election election.Election
@@ -107,12 +107,7 @@ func Run(ctx context.Context, options *Options, load Load, prove Prove, log *slo
 
 // wire creates the parts. namespace is the default one of the cluster configuration.
 func (p *operator) wire(ctx context.Context, namespace string) (err error) {
-	if p.options.InstallCRDs {
-		p.installer = &crdInstaller{client: p.Dynamic, installed: make(map[*kind.Kind]bool), dropped: p.warnOfDropped}
-		if p.options.webhooks.enabled() {
-			p.installer.webhook = func() (crds.Webhook, bool) { return p.options.webhooks.conversion(), p.webhooks.isServing() }
-		}
-	}
+	p.wireDefinitions()
 	names := election.Names{Leader: install.LeaseName, Member: install.MemberLease, Shard: install.ShardLease}
 	if p.election, err = election.New(p.options.election, names, p.Typed, namespace, p.log); err != nil {
 		return err
@@ -194,7 +189,7 @@ func (p *operator) loadKinds(ctx context.Context) error {
 		broken, err = p.load(ctx, func(kinds []*kind.Kind) {
 			all = append(all, kinds...)
 			for _, k := range kind.WithoutDecorators(kinds) {
-				failed = errors.Join(failed, p.watchDefinition(k))
+				failed = errors.Join(failed, p.definitions.Watch(p.caching, k))
 			}
 			if err := p.engine.Add(kinds...); err != nil {
 				unable = errors.Join(unable, err)
@@ -292,10 +287,10 @@ func (p *operator) missing(ctx context.Context, k *kind.Kind) error {
 		return err
 	}
 	if err == nil {
-		err = p.installer.install(ctx, k)
+		err = p.installer.Install(ctx, k)
 	}
 	if err == nil {
-		err = errors.Join(p.definitions.missing(ctx, k, p.discover), p.checkRights(ctx, k))
+		err = errors.Join(p.definitions.Missing(ctx, k), p.checkRights(ctx, k))
 	}
 	p.webhooks.follow(k, err)
 	return err

@@ -93,10 +93,10 @@ func (p *operator) unproved(ctx context.Context, k *kind.Kind) error {
 
 // hasRun reports whether the CRD of a kind says that the cluster has run it. A decorator has none.
 func (p *operator) hasRun(ctx context.Context, k *kind.Kind) bool {
-	if k.Target != nil || p.definitions.get(k).await(ctx) != nil {
+	if k.Target != nil || p.definitions.Await(ctx, k) != nil {
 		return false
 	}
-	crd := p.definitions.crd(k)
+	crd := p.definitions.CRD(k)
 	return crd != nil && crd.GetAnnotations()[crds.HashAnnotation] == k.Hash
 }
 

@@ -88,7 +88,7 @@ func (p *operator) newWebhooks(ctx context.Context) (*webhooks, error) {
 	if o.url != "" {
 		w.leftover = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration " + o.name
 	}
-	w.conversions = newConversions(p.acting.dynamic, o.conversion(), &p.definitions, p.log)
+	w.conversions = newConversions(p.acting.dynamic, o.conversion(), p.definitions, p.log)
 	if w.podSecurity, err = admission.NewPodSecurity(w.namespaces.Labels, o.allowPrivileged); err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (w *webhooks) wire(ctx context.Context, p *operator, kinds []*kind.Kind) er
 		Injector:    injector,
 		PathPrefix:  o.path,
 		Rights:      admission.NewRights(p.Typed.AuthorizationV1().SubjectAccessReviews(), p.Mapper, kinds, w.user),
-		PodSecurity: w.podSecurity, Stored: p.stored, IsOtherVersion: p.definitions.isOtherVersion,
+		PodSecurity: w.podSecurity, Stored: p.stored, IsOtherVersion: p.definitions.IsOtherVersion,
 		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,
 		Metrics: legacyregistry.Registerer(), Log: p.log,
 	})
@@ -194,7 +194,7 @@ func (w *webhooks) newInjector(p *operator, kinds []*kind.Kind) (admission.Injec
 	}
 	pods, err := admission.NewPods(admission.PodsConfig{
 		Informers: p.informers, Kinds: kinds, OwnNamespace: own, Security: w.podSecurity,
-		IsOtherVersion: p.definitions.isOtherVersion,
+		IsOtherVersion: p.definitions.IsOtherVersion,
 		Metrics:        legacyregistry.Registerer(), Log: p.log,
 		Skipped: func(object runtime.Object, pod, why string) {
 			p.events.Eventf(object, nil, corev1.EventTypeWarning, "NotInjected", "Inject", "Pod %s: %s", pod, why)

@@ -1,4 +1,4 @@
-package operator
+package definitions
 
 import (
 	"context"
@@ -7,10 +7,8 @@ import (
 	"net/http"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/fescue-dev/fescue/crds"
@@ -18,9 +16,8 @@ import (
 	"github.com/fescue-dev/fescue/engine"
 )
 
-// crdInstaller installs the CRD of each kind once, when the kind starts for the first time. A nil
-// installer does nothing.
-type crdInstaller struct {
+// Installer installs the CRD of each kind once, when the kind starts for the first time. A nil Installer does nothing.
+type Installer struct {
 	client dynamic.Interface
 	// webhook is what converts objects, if that is ready; nil if the webhooks are off.
 	webhook func() (at crds.Webhook, ready bool)
@@ -28,17 +25,23 @@ type crdInstaller struct {
 	dropped func(*kind.Kind, crds.Dropped)
 
 	mu        sync.Mutex
-	installed map[*kind.Kind]bool
+	installed sets.Set[*kind.Kind]
 }
 
-// install applies the CRD of a kind unless it has done so. The error is an engine.Absent if the API
+// NewInstaller returns one that writes with client. webhook returns what converts objects, and whether that is ready; it is nil if the webhooks are
+// off. dropped is told of the fields that objects of a kind lose.
+func NewInstaller(client dynamic.Interface, webhook func() (at crds.Webhook, ready bool), dropped func(*kind.Kind, crds.Dropped)) *Installer {
+	return &Installer{client: client, webhook: webhook, dropped: dropped, installed: sets.New[*kind.Kind]()}
+}
+
+// Install applies the CRD of a kind unless it has done so. The error is an engine.Absent if the API
 // server has rejected the CRD.
-func (i *crdInstaller) install(ctx context.Context, k *kind.Kind) error {
+func (i *Installer) Install(ctx context.Context, k *kind.Kind) error {
 	if i == nil {
 		return nil
 	}
 	i.mu.Lock()
-	isInstalled := i.installed[k]
+	isInstalled := i.installed.Has(k)
 	i.mu.Unlock()
 	if isInstalled {
 		return nil
@@ -66,19 +69,6 @@ func (i *crdInstaller) install(ctx context.Context, k *kind.Kind) error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.installed[k] = true
+	i.installed.Insert(k)
 	return nil
-}
-
-// warnOfDropped reports fields that objects of a kind lose: in the log and, if Events may be recorded everywhere, by an Event
-// of the CRD.
-func (p *operator) warnOfDropped(k *kind.Kind, d crds.Dropped) {
-	p.log.Warn("the new CRD drops fields", "crd", k.Name(), "message", d.String())
-	if !p.informers.AllNamespaces() {
-		return
-	}
-	crd := &unstructured.Unstructured{}
-	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	crd.SetName(k.Name())
-	p.events.Eventf(crd, nil, corev1.EventTypeWarning, "FieldsDropped", "Installing", "%s", d)
 }
