@@ -145,6 +145,49 @@ func TestOlderKindStandsBack(t *testing.T) {
 	require.Zero(t, second.stop())
 }
 
+// Where there is an election, the leader installs the CRDs. An operator of another version that starts beside it stops nothing, and takes over
+// when it becomes the leader.
+func TestLeaderInstalls(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	group := c.namespace + ".example.com"
+	text := strings.ReplaceAll(rightsKind, "rights.example.com", group)
+	oldDir, old := writeKind(t, text)
+	newDir, newer := writeKind(t, strings.ReplaceAll(text, "data: text: object.spec.text", `data: text: "new " + object.spec.text`))
+	things := old[0].GroupVersionResource()
+	c.deleteCRDs(old[0].Name())
+	config := c.installer(append(kindtest.Shipped(t), old...))
+	flags := []string{"--install-crds", "--shipped-kinds=false", "--leader-elect", "--leader-elect-retry-period=500ms", "--kinds"}
+	installed := func() string {
+		crd, err := c.client.Resource(definitions).Get(t.Context(), old[0].Name(), metav1.GetOptions{})
+		require.NoError(t, err)
+		return crd.GetAnnotations()[crds.HashAnnotation]
+	}
+	textOf := func(name string) string {
+		object, err := c.get(configMaps, name+"-applied")
+		if err != nil {
+			return ""
+		}
+		text, _, _ := unstructured.NestedString(object.Object, "data", "text")
+		return text
+	}
+
+	first := c.launchAs(config, append(flags, oldDir)...)
+	require.True(t, testcluster.WaitUntil(func() bool { return c.tryCreate(things, "Thing", "t", map[string]any{"text": "x"}) }))
+	require.True(t, testcluster.WaitUntil(func() bool { return textOf("t") == "x" }))
+
+	second := c.launchAs(config, append(flags, newDir)...)
+	second.awaitLog("the CRD " + old[0].Name() + " is missing or of another version: this process installs it when it becomes the leader")
+	require.Equal(t, old[0].Hash, installed())
+	require.True(t, c.tryCreate(things, "Thing", "u", map[string]any{"text": "y"}))
+	require.True(t, testcluster.WaitUntil(func() bool { return textOf("u") == "y" }))
+
+	require.Zero(t, first.stop())
+	require.True(t, testcluster.WaitUntil(func() bool { return textOf("t") == "new x" && textOf("u") == "new y" }))
+	require.Equal(t, newer[0].Hash, installed())
+	require.Zero(t, second.stop())
+}
+
 // losingKind has fields that a later version of it does not have.
 const losingKind = `
 package losing

@@ -107,7 +107,6 @@ func Run(ctx context.Context, options *Options, load Load, prove Prove, log *slo
 
 // wire creates the parts. namespace is the default one of the cluster configuration.
 func (p *operator) wire(ctx context.Context, namespace string) (err error) {
-	p.wireDefinitions()
 	names := election.Names{Leader: install.LeaseName, Member: install.MemberLease, Shard: install.ShardLease}
 	if p.election, err = election.New(p.options.election, names, p.Typed, namespace, p.log); err != nil {
 		return err
@@ -115,6 +114,7 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	if err := p.connectActing(); err != nil {
 		return err
 	}
+	p.wireDefinitions()
 	metrics := engine.NewMetrics()
 	p.unloaded = newUnloadedMetric()
 	legacyregistry.RawMustRegister(metrics, p.unloaded, p.proofs.disputed, kindMetrics(func() []*kind.Kind { return p.engine.Kinds() }))
@@ -172,6 +172,7 @@ func (p *operator) run(ctx context.Context) error {
 		}
 		return err
 	})
+	running.Go(func() error { p.installOnceElected(ctx); return nil })
 	running.Go(func() error { releaseUnusedMemory(ctx); return nil })
 	go func() { ended <- running.Wait() }()
 	return <-ended
@@ -290,8 +291,17 @@ func (p *operator) missing(ctx context.Context, k *kind.Kind) error {
 		err = p.installer.Install(ctx, k)
 	}
 	if err == nil {
-		err = errors.Join(p.definitions.Missing(ctx, k), p.checkRights(ctx, k))
+		err = errors.Join(p.missingDefinition(ctx, k), p.checkRights(ctx, k))
 	}
 	p.webhooks.follow(k, err)
+	return err
+}
+
+// missingDefinition returns what is missing of the CRD of a kind.
+func (p *operator) missingDefinition(ctx context.Context, k *kind.Kind) error {
+	err := p.definitions.Missing(ctx, k)
+	if _, isAbsent := errors.AsType[engine.Absent](err); isAbsent && p.installer.Waits() {
+		return engine.Absent(fmt.Sprintf("the CRD %s is missing or of another version: this process installs it when it becomes the leader", k.Name()))
+	}
 	return err
 }

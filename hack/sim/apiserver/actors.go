@@ -28,6 +28,9 @@ func (s *Store) Restore(writes int) {
 	s.forgotten = s.version
 	s.restores++
 	clear(s.types) // their CRDs are in the copy
+	for _, resource := range s.defined {
+		s.types[resource] = ends // until define knows better
+	}
 }
 
 // undo goes back to the state after so many of the writes.

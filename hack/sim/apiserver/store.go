@@ -153,6 +153,8 @@ type Store struct {
 	// namespaces and types have the states of namespaces and of CRDs that are being deleted, or were.
 	namespaces map[string]string
 	types      map[schema.GroupVersionResource]string
+	// defined are the types whose CRDs are objects of the store.
+	defined []schema.GroupVersionResource
 
 	version int
 	uids    int

@@ -57,7 +57,7 @@ var bugs = []bug{
 	{"an object has no finalizer", "reconcile/reconcile.go", "	if plan.NeedsFinalizer(r.Kind, r.object, v, r.Now()) {", "	if plan.NeedsFinalizer(r.Kind, r.object, v, r.Now()) && false {"},
 	{"an object is let go too early", "reconcile/reconcile.go", "		next = o.Next(object != p.Object)\n", "		if next = o.Next(object != p.Object); object.GetDeletionTimestamp() != nil {\n			next = plan.Release\n		}\n"},
 	{"the numbers of members are forgotten", "plan/memory.go", "	for set, highest := range c.Numbers {", "	for set, highest := range c.Numbers {\n		break"},
-	{"what is remembered is not read again after a conflict", "reconcile.go", "	if apierrors.IsConflict(result.Err) && r.writes.hasObject(r.name) {", "	if false {"},
+	{"what is remembered is not read again after a conflict", "reconcile.go", "	if apierrors.IsConflict(result.Err) && r.writes.hasObject(r.name) {", "	if apierrors.IsConflict(result.Err) && false {"},
 	{"children are created before their phase is stored", "plan/plan.go", "	case !isStored && (!holds || !isIdle):", "	case false:"},
 	{"a phase is left before its children exist", "plan/plan.go", "		isComplete := !next.since.IsZero() || p.isComplete(decision, seen, v)", "		isComplete := true"},
 	{"the children of an object are deleted that is being orphaned", "plan/leaving.go", "	return object.GetDeletionTimestamp() != nil && slices.Contains(object.GetFinalizers(), metav1.FinalizerOrphanDependents)", "	return false"},

@@ -66,6 +66,9 @@ type Options struct {
 	// Operators is how many run at the same time, each with so many Workers, and Shards how many parts of the objects they divide by
 	// Leases; without Operators, one runs that holds none. Kills is how often each is killed and started again.
 	Operators, Workers, Shards, Kills int
+	// Installs means that operators install the CRDs of the kinds, as with --install-crds, and that there are none before. Builds means that some of
+	// the operators that may be killed are of a former build, which has other hashes of the kinds; with Stays, all of them are.
+	Installs, Builds bool
 	// Stays means that one operator is never killed, and runs on when nothing fails any more. A fresh one would do what it forgot.
 	Stays bool
 	// Mishaps is how often something happens to the API server, and Restores means that this may be the restore of an older state.
@@ -108,6 +111,12 @@ func begin(o Options) (*history, error) {
 	o.Faults.Random = h.random.IntN
 	h.server.Disturb(o.Faults)
 	store.Skew = o.Skew
+	h.former, h.wasServed, h.copies = formerOf(o.Kinds), sets.New[*kind.Kind](), sets.New[types.UID]()
+	if o.Installs {
+		for _, k := range kind.WithoutDecorators(o.Kinds) {
+			store.Undefine(h.resourceOf(k))
+		}
+	}
 	if !o.Unchecked {
 		store.Webhooks = h.webhooks.configured()
 	}
@@ -133,8 +142,10 @@ func Play(o Options) (r Result, err error) {
 	settle := func() error { return h.operateAll(1, o.Calm, 0, false) } // others are scaled down
 	if o.Stays {
 		ended := make(chan error, 1)
-		go func() { ended <- h.operate(o.Disturbed+o.Calm, false) }()
+		go func() { ended <- h.operateAll(1, o.Disturbed+o.Calm, 0, false) }()
 		settle = func() error { return <-ended }
+	}
+	if o.Stays && !o.Builds {
 		time.Sleep(o.Disturbed)
 	} else if err := h.operateAll(max(1, o.Operators), o.Disturbed, o.Kills, true); err != nil {
 		return r, err
@@ -153,7 +164,7 @@ func Play(o Options) (r Result, err error) {
 	h.server.Do("", func(s *apiserver.Store) { settled = len(s.Changes()) })
 	sent := h.requests.Load() - before
 	// Each resource is listed and watched, each change may be followed by some requests, and what is rejected is tried again.
-	if most := 5*len(h.Served) + 10*(settled-changed) + 100*(o.Objects+1); sent > int64(most) && !o.Moves {
+	if most := 10*len(h.Served) + 10*(settled-changed) + 100*(o.Objects+1); sent > int64(most) && !o.Moves {
 		r.Violations = append(r.Violations, fmt.Sprintf("%d requests in %v, with %d changes: more than %d", sent, o.Calm, settled-changed, most))
 	}
 	if err := h.operateAll(1, min(time.Minute, o.Calm), 0, false); err != nil {
@@ -165,7 +176,7 @@ func Play(o Options) (r Result, err error) {
 	h.server.Do("", func(s *apiserver.Store) { changes = s.Changes() })
 	h.Moves = o.Moves || o.Cycles && slices.ContainsFunc(changes[settled:], isEndless)
 	for _, c := range changes[settled:] {
-		if isByOperator(c) && !h.Moves {
+		if isByOperator(c) && !h.Moves && !isInstallation(c) {
 			r.Violations = append(r.Violations, "a fresh operator writes although nothing has changed: "+c.String())
 		}
 	}
@@ -188,6 +199,11 @@ func isEndless(c apiserver.Change) bool {
 
 // Served returns the resources that kinds need: their own, which validate their objects or not, and those of what they own and read.
 func Served(kinds []*kind.Kind, unchecked bool) (served []apiserver.Resource, err error) {
+	definitions, err := apiserver.Definitions()
+	if err != nil {
+		return nil, err
+	}
+	served = append(served, definitions)
 	types := sets.New(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, coordinationv1.SchemeGroupVersion.WithKind("Lease"))
 	for _, k := range kind.WithoutDecorators(kinds) {
 		manifest, err := crds.Object(k, true)
@@ -243,8 +259,15 @@ type history struct {
 	unlabelled map[types.UID]time.Time
 	// requests are those of operators, without those for Leases.
 	requests atomic.Int64
-	late     sync.WaitGroup       // the requests that arrive late
-	marksOf  map[string]types.UID // the objects that have marks
+	// isEnded means that the namespace of all objects was deleted, and isStopped that the CRD of a kind was, so that it stopped.
+	isEnded, isStopped bool
+	// copies are the objects that users have made of children.
+	copies sets.Set[types.UID]
+	// former are the kinds of a former build, and wasServed those that the API server has served.
+	former    []*kind.Kind
+	wasServed sets.Set[*kind.Kind]
+	late      sync.WaitGroup       // the requests that arrive late
+	marksOf   map[string]types.UID // the objects that have marks
 	// operators is how many were started, engines and webhooks are those of the ones that run.
 	operators atomic.Int64
 	engines   []*engine.Engine

@@ -83,6 +83,15 @@ func others(kinds []*kind.Kind, seed uint64, delay time.Duration) Options {
 	return o
 }
 
+// installing returns a history in which operators install CRDs, of one build or of two.
+func installing(o Options, builds bool) Options {
+	o.Installs, o.Builds = true, builds
+	if builds && o.Stays {
+		o.Operators, o.Kills = 1, 2
+	}
+	return o
+}
+
 // What must hold in every history does so, whatever fails.
 func TestHistories(t *testing.T) {
 	at := kindtest.Named(t, kindtest.Shipped(t), "At")
@@ -234,4 +243,10 @@ func TestHistoriesOfManyKinds(t *testing.T) {
 			}, func(*testing.T, Result) {})
 		})
 	}
+}
+
+// Operators install the CRDs of their kinds, and those of two builds do not undo each other's work.
+func TestHistoriesThatInstall(t *testing.T) {
+	at := kindtest.Named(t, kindtest.Shipped(t), "At")
+	playAll(t, *histories, func(seed uint64) Options { return installing(ats(at, seed, 0), seed%2 == 0) }, func(*testing.T, Result) {})
 }

@@ -52,6 +52,7 @@ func (h *history) turnClock(_ context.Context, random *rand.Rand) {
 // endNamespace begins the deletion of the namespace of all objects.
 func (h *history) endNamespace(context.Context, *rand.Rand) {
 	h.tell("the namespace %s is deleted", namespace)
+	h.isEnded = true
 	h.server.Do(users, func(s *apiserver.Store) { s.EndNamespace(namespace) })
 }
 
@@ -60,6 +61,7 @@ func (h *history) endType(_ context.Context, random *rand.Rand) {
 	if kinds := kind.WithoutDecorators(h.Kinds); len(kinds) > 0 {
 		resource := h.resourceOf(kinds[random.IntN(len(kinds))])
 		h.tell("the CRD of %s is deleted", resource.Resource)
+		h.isStopped = true
 		h.server.Do(users, func(s *apiserver.Store) { s.EndType(resource) })
 	}
 }
@@ -78,15 +80,18 @@ func (h *history) endWebhooks(ctx context.Context, random *rand.Rand) {
 func (h *history) empty(s *apiserver.Store) {
 	before := make(map[*kind.Kind]bool)
 	for _, k := range h.Kinds {
-		before[k] = s.Serves(h.resourceOf(k))
+		if before[k] = s.Serves(h.resourceOf(k)); before[k] {
+			h.wasServed.Insert(k)
+		}
 	}
 	s.Empty()
 	if h.random.IntN(5) == 0 {
 		s.BeginNamespace(namespace)
 		s.BeginTypes()
+		h.define(s)
 	}
 	for _, k := range h.Kinds {
-		if s.Serves(h.resourceOf(k)) != before[k] {
+		if !h.Installs && s.Serves(h.resourceOf(k)) != before[k] {
 			h.late.Go(func() { h.recheck(k) })
 		}
 	}

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,6 +20,41 @@ type onces struct {
 	// is tells of children that belong to a phase whether they are created once, and made which operator has, in an entry of the phase.
 	is   map[string]bool
 	made map[string]string
+	// existed tells of children of phases that they existed once.
+	existed map[string]bool
+}
+
+// leftEarly reports an object that has left a phase, not for its time, although one of the phase's children has never existed.
+func (o onces) leftEarly(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
+	if c.Before == nil {
+		o.existed[fmt.Sprint(c.After.GetLabels()[labelOwner], "/", c.After.GetLabels()[labelPhase], "/", childName(c.After))] = true
+		return ""
+	}
+	phase := phaseIn(c.Before)
+	if !isByOperator(c) || phase == "" || phase == phaseIn(c.After) || o.isRestored || c.After.GetDeletionTimestamp() != nil {
+		return ""
+	}
+	for _, k := range o.Kinds {
+		if k.Target != nil || k.GroupVersionKind != c.Before.GroupVersionKind() {
+			continue
+		}
+		observed, err := o.observed(k, c.Before, o.childrenOf(k, c.Before, all), all)
+		if err != nil {
+			return ""
+		}
+		d, err := k.Decide(k.NewBudget(), c.Before.Object, observed)
+		isTimed := func(t kind.Transition) bool { return t.After != nil || t.Cron != nil }
+		if err != nil || len(d.Undecided) > 0 || slices.ContainsFunc(d.Next, isTimed) {
+			return ""
+		}
+		for _, child := range d.Children {
+			id := fmt.Sprint(c.Before.GetUID(), "/", phase, "/", child.Name)
+			if child.Phase == phase && child.Set == nil && child.Template != nil && !o.existed[id] {
+				return fmt.Sprintf("%s has left %s, and its child %s has never existed: %s", idOf(c.Before), phase, child.Name, c)
+			}
+		}
+	}
+	return ""
 }
 
 // again reports a child that an operator makes again in the same entry of its phase, though it had the answer to the first creation, or the
@@ -60,7 +96,7 @@ func (o onces) isOnce(owner *unstructured.Unstructured, name, phase string, all 
 		if k.Target != nil || k.GroupVersionKind != owner.GroupVersionKind() {
 			continue
 		}
-		observed, err := o.observed(k, owner, childrenOf(k, owner, all), all)
+		observed, err := o.observed(k, owner, o.childrenOf(k, owner, all), all)
 		if err != nil {
 			return false
 		}

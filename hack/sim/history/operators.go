@@ -72,12 +72,34 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	e, err := engine.New(engine.Config{
-		Kinds: h.Kinds, Client: client, Informers: informers.New(ctx, caches, nil), Mapper: mapper,
+	caching := informers.New(ctx, caches, nil)
+	engineConfig := engine.Config{
+		Client: client, Informers: caching, Mapper: mapper,
 		Log: slog.New(errorLog{h}), Events: events{&h.notes}, Workers: h.Workers, Shards: elected.Shards(),
 		Missing: h.absent,
-	})
+	}
+	installs, err := newInstallation(acting, elected.Elected(), caching)
 	if err != nil {
+		return err
+	}
+	if h.Installs {
+		engineConfig.Missing = installs.missing
+	}
+	e, err := engine.New(engineConfig)
+	if err != nil {
+		return err
+	}
+	kinds := h.Kinds
+	if h.Builds && kill && (h.Stays || h.random.IntN(2) == 0) {
+		h.tell("%s is of a former build", process.name)
+		kinds = h.former
+	}
+	if h.Installs {
+		if err := installs.follow(ctx, e, elected.Elected(), kinds); err != nil {
+			return err
+		}
+	}
+	if err := e.Add(kinds...); err != nil {
 		return err
 	}
 	webhooks, err := h.webhooks.serve()
@@ -100,7 +122,8 @@ func (h *history) operate(d time.Duration, kill bool) error {
 		stop()
 		err = <-ended
 	}
-	if err != nil && !kill && !errors.Is(err, context.Canceled) {
+	isOver := errors.Is(err, context.Canceled) || errors.Is(err, election.ErrLeaseLost) && h.Stays // it is started again
+	if err != nil && !kill && !isOver {
 		return fmt.Errorf("the operator: %w", err)
 	}
 	return nil
@@ -167,7 +190,7 @@ func (h *history) election(config *rest.Config, isDisturbed bool) (election.Elec
 		return nil, err
 	}
 	unit := time.Second
-	if !isDisturbed {
+	if !isDisturbed && !h.Builds {
 		unit *= 10
 	}
 	o := election.Options{Elect: h.Operators > 0, Shards: max(1, h.Shards), LeaseDuration: 15 * unit, RenewDeadline: 10 * unit, RetryPeriod: 2 * unit}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
+	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
 
@@ -63,7 +64,8 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
-	if r.Method != http.MethodPost && !isConditional(sent) && !strings.Contains(r.URL.Path, "/namespaces/"+leases+"/") {
+	isOther := strings.Contains(r.URL.Path, "/namespaces/"+leases+"/") || strings.Contains(r.URL.Path, "/"+crds.Resource.Resource)
+	if r.Method != http.MethodPost && !isConditional(sent) && !isOther {
 		p.history.note(fmt.Sprintf("%s %s by %s does not say which object and which version of it it is for, so it may come too late: %.300s", r.Method, r.URL.Path, p.name, sent))
 	}
 	send := p.history.server.RoundTrip

@@ -48,7 +48,7 @@ func (h *history) restless(live map[string]*unstructured.Unstructured) (found []
 }
 
 // childrenOf returns the objects that another one controls, by the names that its kind gives them.
-func childrenOf(k *kind.Kind, owner *unstructured.Unstructured, live map[string]*unstructured.Unstructured) map[string][]*unstructured.Unstructured {
+func (h *history) childrenOf(k *kind.Kind, owner *unstructured.Unstructured, live map[string]*unstructured.Unstructured) map[string][]*unstructured.Unstructured {
 	found := make(map[string][]*unstructured.Unstructured)
 	decorator := ""
 	if k.Target != nil {
@@ -58,8 +58,8 @@ func childrenOf(k *kind.Kind, owner *unstructured.Unstructured, live map[string]
 		name := childName(object)
 		isElsewhere := object.GetNamespace() != owner.GetNamespace() && owner.GetNamespace() != ""
 		isChild := metav1.IsControlledBy(object, owner)
-		if isElsewhere || outlives(object) {
-			isChild = object.GetLabels()[labelOwner] == string(owner.GetUID())
+		if isElsewhere || outlives(object) { // the status of its owner has its UID
+			isChild = object.GetLabels()[labelOwner] == string(owner.GetUID()) && !h.copies.Has(object.GetUID())
 		}
 		if isChild && object.GetLabels()[labelDecorator] == decorator && name != "" && object.GetDeletionTimestamp() == nil && !isCopy(object) {
 			found[name] = append(found[name], object)
@@ -126,7 +126,7 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 			found = append(found, "is invalid: "+problem.Error.Error())
 		}
 	}
-	children := childrenOf(k, object, live)
+	children := h.childrenOf(k, object, live)
 	for name := range k.Sets {
 		children[name] = slices.DeleteFunc(children[name], h.mayBeUnseen)
 	}

@@ -204,6 +204,9 @@ func everyKind(t *testing.T) func(seed uint64) Options {
 		if *isSmall {
 			o = small(o)
 		}
+		if random := rand.New(rand.NewPCG(seed, 9)); random.IntN(8) == 0 {
+			return installing(o, random.IntN(2) == 0)
+		}
 		return o
 	}
 }

@@ -357,7 +357,9 @@ func (u user) createAgain(r apiserver.Resource, object *unstructured.Unstructure
 	object.SetResourceVersion("")
 	object.SetManagedFields(nil)
 	object.SetFinalizers(nil)
-	_, _ = u.store.Create(r.GroupVersionResource, object.GetNamespace(), object, "user")
+	if created, err := u.store.Create(r.GroupVersionResource, object.GetNamespace(), object, "user"); err == nil {
+		u.copies.Insert(created.GetUID())
+	}
 }
 
 // occupy creates an object that has the name of a child that another object may want, and nothing to do with it.

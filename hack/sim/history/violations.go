@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
@@ -22,13 +24,23 @@ const forgiven = 5 * time.Second
 // violations returns what must not be in the writes of a history.
 func (h *history) violations(changes []apiserver.Change) (found []string) {
 	made := make(map[string]bool) // children for their owner
-	once := onces{history: h, entered: make(map[types.UID]int), is: make(map[string]bool), made: make(map[string]string)}
+	once := onces{history: h, entered: make(map[types.UID]int), is: make(map[string]bool), made: make(map[string]string), existed: make(map[string]bool)}
 	orphaned := make(map[types.UID]types.UID)
+	members := sets.New[string]()
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
 		isInherited := c.Before != nil && h.isInherited(c.Before, last)
 		if isByOperator(c) && !isInherited {
 			found = append(found, h.harm(c)...)
+		}
+		if unheld := h.unheld(c, last); unheld != "" {
+			found = append(found, unheld)
+		}
+		if again := h.reused(c, members); again != "" {
+			found = append(found, again)
+		}
+		if early := h.letGoEarly(c, last); early != "" {
+			found = append(found, early)
 		}
 		if lost := h.lostOrphan(c, last, orphaned); lost != "" && !isInherited && !h.mayBeStray(c.Before) {
 			found = append(found, lost)
@@ -37,6 +49,9 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 		if object == nil {
 			delete(last, idOf(c.Before))
 			continue
+		}
+		if early := once.leftEarly(c, last); early != "" {
+			found = append(found, early)
 		}
 		if again := once.again(c, last); again != "" {
 			found = append(found, again)
@@ -62,7 +77,7 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 	for _, id := range slices.Sorted(maps.Keys(last)) {
 		object := last[id]
 		mayStay := slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { // for a Job that fails
-			return k.GroupVersionKind == object.GroupVersionKind() && k.OnDelete != ""
+			return (k.GroupVersionKind == object.GroupVersionKind() || k.Name() == object.GetName()) && k.OnDelete != ""
 		})
 		if object.GetDeletionTimestamp() != nil && !mayStay {
 			found = append(found, fmt.Sprintf("%s is still being deleted: %v", id, object.GetFinalizers()))
@@ -90,6 +105,66 @@ func (h *history) isInherited(child *unstructured.Unstructured, all map[string]*
 		owner := all[k.GroupVersionKind.Kind+"/"+namespaceFor(k)+"/"+name]
 		return isOfKind && owner != nil && owner.GetDeletionTimestamp() == nil
 	})
+}
+
+// memberName is that of a member of a set without an order: its number counts on.
+var memberName = regexp.MustCompile(`-[0-9a-f]{5}-[0-9]+$`)
+
+// reused reports a member of a set that an operator gives a name which it has given to another one of the same object.
+func (h *history) reused(c apiserver.Change, given sets.Set[string]) string {
+	if c.Before != nil || !isByOperator(c) || h.isRestored || h.isStopped || h.Shards > 1 || !memberName.MatchString(c.After.GetName()) {
+		return ""
+	}
+	isOfSet := slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return k.Sets[childName(c.After)].Type == c.After.GroupVersionKind() })
+	id := strings.Join([]string{c.By, c.After.GetLabels()[labelOwner], idOf(c.After)}, " ")
+	if isOfSet && given.Has(id) && !h.arrivedLate.Has(idOf(c.After)) {
+		return "a name is used again: " + c.String()
+	}
+	given.Insert(id)
+	return ""
+}
+
+// finalizer is that of objects for which something is left to do when they are deleted.
+const finalizer = "fescue.dev/on-delete"
+
+// unheld reports a child that an operator has created for an object without the finalizer, although its kind needs it.
+func (h *history) unheld(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
+	if c.Before != nil || !isByOperator(c) || h.isRestored {
+		return ""
+	}
+	for _, k := range h.Kinds {
+		for _, owner := range all {
+			isOwner := string(owner.GetUID()) == c.After.GetLabels()[labelOwner] && owner.GroupVersionKind() == k.GroupVersionKind
+			if isOwner && k.IsHeld() && owner.GetDeletionTimestamp() == nil && !slices.Contains(owner.GetFinalizers(), finalizer) {
+				return idOf(owner) + " has a child and no finalizer: " + c.String()
+			}
+		}
+	}
+	return ""
+}
+
+// letGoEarly reports an object whose finalizer an operator has removed before its last phase, or while it has children elsewhere.
+func (h *history) letGoEarly(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
+	isHeld := c.Before != nil && c.Before.GetDeletionTimestamp() != nil && slices.Contains(c.Before.GetFinalizers(), finalizer)
+	if !isHeld || !isByOperator(c) || h.isRestored || c.After != nil && slices.Contains(c.After.GetFinalizers(), finalizer) {
+		return ""
+	}
+	for _, k := range h.Kinds {
+		if k.GroupVersionKind != c.Before.GroupVersionKind() {
+			continue
+		}
+		phase, _, _ := unstructured.NestedString(c.Before.Object, "status", "phase")
+		if k.OnDelete != "" && !h.isEnded && !(isTrue(c.Before, kind.ConditionDeleting) && k.Phases[phase].Terminal) {
+			return fmt.Sprintf("%s is let go in the phase %q: %s", idOf(c.Before), phase, c)
+		}
+		for id, child := range all {
+			isElsewhere := child.GetNamespace() != c.Before.GetNamespace() && child.GetLabels()[labelOwner] == string(c.Before.GetUID())
+			if isElsewhere && k.Target == nil && !isCopy(child) && !outlives(child) && child.GetDeletionTimestamp() == nil && metav1.GetControllerOf(child) == nil && !h.arrivedLate.Has(id) {
+				return fmt.Sprintf("%s is let go, and has %s: %s", idOf(c.Before), id, c)
+			}
+		}
+	}
+	return ""
 }
 
 // lostOrphan reports an object that a deletion with --cascade=orphan has left, and that anyone but a user deletes, unless another object
@@ -134,7 +209,7 @@ func fought(changes []apiserver.Change) (found []string) {
 // harm returns what an operator has done to what is not its own.
 func (h *history) harm(c apiserver.Change) (found []string) {
 	before := c.Before
-	if before == nil {
+	if before == nil || isDefinition(c) {
 		return nil
 	}
 	for _, k := range h.Kinds {

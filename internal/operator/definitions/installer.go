@@ -16,9 +16,11 @@ import (
 	"github.com/fescue-dev/fescue/engine"
 )
 
-// Installer installs the CRD of each kind once, when the kind starts for the first time. A nil Installer does nothing.
+// Installer installs the CRD of each kind once, when the kind starts for the first time after this process was elected: so the CRDs are those
+// of the process that acts, whatever other processes of another version start beside it. A nil Installer does nothing.
 type Installer struct {
-	client dynamic.Interface
+	client  dynamic.Interface
+	elected <-chan struct{} // closed when this process acts
 	// webhook is what converts objects, if that is ready; nil if the webhooks are off.
 	webhook func() (at crds.Webhook, ready bool)
 	// dropped is told of the fields that objects of a kind lose.
@@ -28,16 +30,29 @@ type Installer struct {
 	installed sets.Set[*kind.Kind]
 }
 
-// NewInstaller returns one that writes with client. webhook returns what converts objects, and whether that is ready; it is nil if the webhooks are
+// NewInstaller returns one that writes with client once elected is closed. webhook returns what converts objects, and whether that is ready; it is nil if the webhooks are
 // off. dropped is told of the fields that objects of a kind lose.
-func NewInstaller(client dynamic.Interface, webhook func() (at crds.Webhook, ready bool), dropped func(*kind.Kind, crds.Dropped)) *Installer {
-	return &Installer{client: client, webhook: webhook, dropped: dropped, installed: sets.New[*kind.Kind]()}
+func NewInstaller(client dynamic.Interface, elected <-chan struct{}, webhook func() (at crds.Webhook, ready bool), dropped func(*kind.Kind, crds.Dropped)) *Installer {
+	return &Installer{client: client, elected: elected, webhook: webhook, dropped: dropped, installed: sets.New[*kind.Kind]()}
 }
 
-// Install applies the CRD of a kind unless it has done so. The error is an engine.Absent if the API
+// Waits reports whether this process installs CRDs, and was not elected yet.
+func (i *Installer) Waits() bool {
+	if i == nil {
+		return false
+	}
+	select {
+	case <-i.elected:
+		return false
+	default:
+		return true
+	}
+}
+
+// Install applies the CRD of a kind unless it has done so, or waits. The error is an engine.Absent if the API
 // server has rejected the CRD.
 func (i *Installer) Install(ctx context.Context, k *kind.Kind) error {
-	if i == nil {
+	if i == nil || i.Waits() {
 		return nil
 	}
 	i.mu.Lock()
