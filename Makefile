@@ -155,13 +155,16 @@ test-engine-mutants: ## break the engine in SOME places, one at a time, and ask 
 test-pods: devcluster ## try all generated Watchers on a control plane: what is accepted must keep Pods valid
 	$(DEVCLUSTER) -- go test -timeout 60m -v -run TestAcceptedWatchersKeepPodsValid ./admission -watchers 0
 
-# hack/devcluster/release.go lists the versions.
-KUBERNETES ?= 1.34
+# The versions that hack/devcluster/release.go lists.
+KUBERNETES := 1.34 1.35 1.36 1.37
 
 .PHONY: test-matrix
-test-matrix: ## run the end-to-end tests on an older control plane, $KUBERNETES
+test-matrix: $(KUBERNETES:%=test-kubernetes-%) ## run the end-to-end tests on the versions of Kubernetes in $KUBERNETES, all by default
+
+.PHONY: $(KUBERNETES:%=test-kubernetes-%)
+$(KUBERNETES:%=test-kubernetes-%): test-kubernetes-%:
 	@go build -C hack/devcluster -o ../../$(DEVCLUSTER) .
-	$(DEVCLUSTER) -kubernetes $(KUBERNETES) -- go test -timeout 30m ./e2e ./internal/operator/election
+	$(DEVCLUSTER) -kubernetes $* -- go test -timeout 30m ./e2e ./internal/operator/election
 
 # Longer than any test: go test ./cue/kind/proof -run TestDifferential -samples 1000000 -timeout 0
 FUZZTIME ?= 30s

@@ -39,7 +39,20 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	_, err := releaseOf("1.2")
-	require.EqualError(t, err, `-kubernetes: invalid value "1.2": must be one of 1.37, 1.34`)
+	require.EqualError(t, err, `-kubernetes: invalid value "1.2": must be one of 1.37, 1.36, 1.35, 1.34`)
+}
+
+// make test-matrix runs the tests on each release.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../../Makefile")
+	require.NoError(t, err)
+	var minors []string
+	for _, r := range releases {
+		minors = append(minors, r.minor)
+	}
+	slices.Reverse(minors)
+	require.Contains(t, string(b), "\nKUBERNETES := "+strings.Join(minors, " ")+"\n")
 }
 
 // The modules of this repository use the same versions, so that what several of them need is compiled once. The

@@ -21,6 +21,8 @@ type release struct {
 var releases = []release{
 	// With it, operators with --shards are sent their share of the objects.
 	{minor: "1.37", version: kubernetesVersion, gates: "ShardedListAndWatch=true"},
+	{minor: "1.36", version: "v1.36.3"},
+	{minor: "1.35", version: "v1.35.4"},
 	{minor: "1.34", version: "v1.34.4"},
 }
 
