@@ -20,7 +20,7 @@ import (
 const fieldManager = "fescue-crds"
 
 // Apply creates or upgrades the CRD of a kind by server-side apply, and returns the fields that objects lose by that. The API
-// server may serve it later, or never: see Accepted. at is what converts objects, if the kind has conversions.
+// server may serve it later, or never: see Accepted. A CRD that changes meanwhile is a conflict, unless there was none before. at is what converts objects, if the kind has conversions.
 func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webhook) ([]Dropped, error) {
 	object, err := Object(k, false)
 	if err != nil {
@@ -33,6 +33,9 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 	if err != nil {
 		return nil, err
 	}
+	// A process that was frozen meanwhile replaces no newer one.
+	object.SetUID(installed.UID)
+	object.SetResourceVersion(installed.ResourceVersion)
 	apply := func() error {
 		_, err := definitions(client).Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		return err
@@ -40,6 +43,7 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 	err = apply()
 	if apierrors.IsInvalid(err) && k.Versions.Converts() { // maybe it has a URL and a Service now
 		if patch, errPatch := at.Patch(); errPatch == nil {
+			object.SetResourceVersion("")
 			if _, errPatch = definitions(client).Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); errPatch == nil {
 				err = apply()
 			}

@@ -263,7 +263,7 @@ type history struct {
 	isEnded, isStopped bool
 	// copies are the objects that users have made of children.
 	copies sets.Set[types.UID]
-	// former are the kinds of a former build, and wasServed those that the API server has served.
+	// former are the kinds of a former build, and wasServed those whose CRD has existed.
 	former    []*kind.Kind
 	wasServed sets.Set[*kind.Kind]
 	late      sync.WaitGroup       // the requests that arrive late

@@ -59,10 +59,14 @@ func (h *history) endNamespace(context.Context, *rand.Rand) {
 // endType begins the deletion of the CRD of a kind, and so of all its objects.
 func (h *history) endType(_ context.Context, random *rand.Rand) {
 	if kinds := kind.WithoutDecorators(h.Kinds); len(kinds) > 0 {
-		resource := h.resourceOf(kinds[random.IntN(len(kinds))])
+		k := kinds[random.IntN(len(kinds))]
+		resource := h.resourceOf(k)
 		h.tell("the CRD of %s is deleted", resource.Resource)
 		h.isStopped = true
-		h.server.Do(users, func(s *apiserver.Store) { s.EndType(resource) })
+		h.server.Do(users, func(s *apiserver.Store) {
+			s.EndType(resource)
+			h.wasServed.Insert(k)
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,7 +50,7 @@ func (o onces) leftEarly(c apiserver.Change, all map[string]*unstructured.Unstru
 		}
 		for _, child := range d.Children {
 			id := fmt.Sprint(c.Before.GetUID(), "/", phase, "/", child.Name)
-			if child.Phase == phase && child.Set == nil && child.Template != nil && !o.existed[id] {
+			if child.Phase == phase && child.Set == nil && child.Template != nil && !o.existed[id] && !o.inherits(k, c.Before, child.Name, all) {
 				return fmt.Sprintf("%s has left %s, and its child %s has never existed: %s", idOf(c.Before), phase, child.Name, c)
 			}
 		}
@@ -83,6 +84,16 @@ func (o onces) again(c apiserver.Change, all map[string]*unstructured.Unstructur
 		return fmt.Sprintf("%s is made again for %s in %s", idOf(c.After), reference.Name, phase)
 	}
 	return ""
+}
+
+// inherits reports whether a child exists that was created for a former object of the name.
+func (o onces) inherits(k *kind.Kind, owner *unstructured.Unstructured, child string, all map[string]*unstructured.Unstructured) bool {
+	for _, object := range all {
+		if childName(object) == child && strings.HasPrefix(object.GetAnnotations()[annotationOwner], k.Name()+"/") && strings.HasSuffix(object.GetAnnotations()[annotationOwner], "/"+owner.GetName()) {
+			return true
+		}
+	}
+	return false
 }
 
 // isOnce reports whether a child of an object in a phase is created once, as its kind says.

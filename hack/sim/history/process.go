@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
 
@@ -64,12 +63,13 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
-	isOther := strings.Contains(r.URL.Path, "/namespaces/"+leases+"/") || strings.Contains(r.URL.Path, "/"+crds.Resource.Resource)
-	if r.Method != http.MethodPost && !isConditional(sent) && !isOther {
+	isLease, isConditional := strings.Contains(r.URL.Path, "/namespaces/"+leases+"/"), r.Method == http.MethodPost || isConditional(sent)
+	createsCRD := !isConditional && strings.Contains(r.URL.Path, "/customresourcedefinitions/") // for which there is no precondition
+	if !isConditional && !isLease && !createsCRD {
 		p.history.note(fmt.Sprintf("%s %s by %s does not say which object and which version of it it is for, so it may come too late: %.300s", r.Method, r.URL.Path, p.name, sent))
 	}
 	send := p.history.server.RoundTrip
-	if p.history.stalls() {
+	if !createsCRD && p.history.stalls() {
 		send = p.late(sent)
 	}
 	response, err := p.received(send(r))

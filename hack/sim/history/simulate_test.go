@@ -116,6 +116,7 @@ func playBatch(t *testing.T) (b batch) {
 	for seed := *firstHistory; seed < *firstHistory+*histories; seed++ {
 		if (seed-*firstHistory)%played == 0 {
 			runtime.GC()
+			_, _ = play(t, installing(of(*firstHistory), true)) // of what happens in few histories, something is kept for the process
 			_, _ = play(t, of(*firstHistory))
 		}
 		r, stats := play(t, of(seed))
@@ -143,8 +144,14 @@ func playBatch(t *testing.T) (b batch) {
 // shrunk returns a history in which less happens, and which violates something as well.
 func shrunk(t *testing.T, o Options, r Result) (Options, Result) {
 	for _, less := range []func(o *Options){
+		func(o *Options) { o.Installs, o.Builds = false, false },
+		func(o *Options) { o.Builds = false },
 		func(o *Options) { o.Stays = false },
-		func(o *Options) { o.Operators = 0 },
+		func(o *Options) {
+			if !o.Builds { // those of two builds need an election
+				o.Operators = 0
+			}
+		},
 		func(o *Options) { o.Kills = 0 },
 		func(o *Options) { o.Faults = apiserver.Faults{} },
 		func(o *Options) { o.Faults.Delay = 0 },

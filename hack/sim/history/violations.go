@@ -159,7 +159,8 @@ func (h *history) letGoEarly(c apiserver.Change, all map[string]*unstructured.Un
 		}
 		for id, child := range all {
 			isElsewhere := child.GetNamespace() != c.Before.GetNamespace() && child.GetLabels()[labelOwner] == string(c.Before.GetUID())
-			if isElsewhere && k.Target == nil && !isCopy(child) && !outlives(child) && child.GetDeletionTimestamp() == nil && metav1.GetControllerOf(child) == nil && !h.arrivedLate.Has(id) {
+			isMarked := child.GetAnnotations()[annotationCreatedAs] != "" // or it is a child only once the status of its owner has its UID
+			if isElsewhere && isMarked && k.Target == nil && !isCopy(child) && !outlives(child) && child.GetDeletionTimestamp() == nil && metav1.GetControllerOf(child) == nil && !h.arrivedLate.Has(id) {
 				return fmt.Sprintf("%s is let go, and has %s: %s", idOf(c.Before), id, c)
 			}
 		}

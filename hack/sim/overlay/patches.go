@@ -97,4 +97,15 @@ var patches = []patch{
 	{"sync/runtime.go", []replacement{
 		{"func throw(string)\n", "func throw(string)\n\nfunc runtime_simYield()\n"},
 	}},
+	{"context/context.go", []replacement{ // children are cancelled in the order in which they were made, and not in that of their addresses
+		{"\tchildren map[canceler]struct{} // set to nil by the first cancel call\n", "\tchildren map[canceler]int // set to nil by the first cancel call\n\tborn     int\n"},
+		{"\t\t\t\tp.children = make(map[canceler]struct{})\n", "\t\t\t\tp.children = make(map[canceler]int)\n"},
+		{"\t\t\tp.children[child] = struct{}{}\n", "\t\t\tp.children[child] = p.born\n\t\t\tp.born++\n"},
+		{"\tfor child := range c.children {\n", "\tfor _, child := range simOrdered(c.children) {\n"},
+		{
+			"// removeChild removes a context from its parent.\n",
+			"func simOrdered(all map[canceler]int) (ordered []canceler) {\n\tfor child, at := range all {\n\t\ti := len(ordered)\n\t\tfor ordered = append(ordered, child); i > 0 && all[ordered[i-1]] > at; i-- {\n" +
+				"\t\t\tordered[i] = ordered[i-1]\n\t\t}\n\t\tordered[i] = child\n\t}\n\treturn ordered\n}\n\n// removeChild removes a context from its parent.\n",
+		},
+	}},
 }

@@ -74,7 +74,7 @@ func (i *Installer) Install(ctx context.Context, k *kind.Kind) error {
 	dropped, err := crds.Apply(ctx, i.client, k, at)
 	if err != nil {
 		var answer apierrors.APIStatus
-		if errors.As(err, &answer) && answer.Status().Code < http.StatusInternalServerError && answer.Status().Code != http.StatusTooManyRequests {
+		if errors.As(err, &answer) && !apierrors.IsConflict(err) && answer.Status().Code < http.StatusInternalServerError && answer.Status().Code != http.StatusTooManyRequests {
 			return engine.Absent(err.Error())
 		}
 		return err
