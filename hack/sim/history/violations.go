@@ -176,6 +176,9 @@ func (h *history) lostOrphan(c apiserver.Change, all map[string]*unstructured.Un
 	}
 	uid, owner := c.Before.GetUID(), metav1.GetControllerOf(c.Before)
 	isDeleted := c.After == nil || c.After.GetDeletionTimestamp() != nil && c.Before.GetDeletionTimestamp() == nil
+	if isDeleted && isByOperator(c) && owner != nil && c.Before.GetLabels()[labelPhase] == "" && h.isOrphaning(c.Before, *owner, all) {
+		return "a child is deleted that is about to be orphaned: " + c.String()
+	}
 	switch former, isOrphan := orphaned[uid]; {
 	case isOrphan && isDeleted && c.By != users && c.By != emptier && c.Before.GetDeletionTimestamp() == nil && (owner == nil || owner.UID == former):
 		return "an orphan is deleted: " + c.String()
@@ -185,6 +188,13 @@ func (h *history) lostOrphan(c apiserver.Change, all map[string]*unstructured.Un
 		}
 	}
 	return ""
+}
+
+// isOrphaning reports whether the owner of an object is one of the objects of the kinds, and is being deleted with --cascade=orphan.
+func (h *history) isOrphaning(object *unstructured.Unstructured, reference metav1.OwnerReference, all map[string]*unstructured.Unstructured) bool {
+	owner := ownerIn(all, object, reference)
+	return owner != nil && owner.GetUID() == reference.UID && owner.GetDeletionTimestamp() != nil && slices.Contains(owner.GetFinalizers(), metav1.FinalizerOrphanDependents) &&
+		slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return k.Target == nil && k.GroupVersionKind == owner.GroupVersionKind() })
 }
 
 // fightTime is a time in which someone who fights for a child changes it a hundred times, and mostCorrections how often operators may
