@@ -221,10 +221,6 @@ func (c *controller) watch(ctx context.Context) error {
 
 // handle reconciles an object from the queue if this process may act on it.
 func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
-	object := c.writes.newest(name, func() *unstructured.Unstructured { return c.objects.Get(name) })
-	if object != nil && !c.isOfShard(object.GetUID()) {
-		object = nil // another controller acts on it; this one may have acted on its predecessor
-	}
 	end, mine := c.shards.begin(c.shard)
 	if !mine {
 		c.forget(name) // it is queued again when the shard is taken
@@ -241,12 +237,31 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 	busy := c.metrics.busy.WithLabelValues(c.metrics.name)
 	busy.Inc()
 	defer busy.Dec()
-	if object == nil {
+	r := c.reconciliation(name, log)
+	object, err := c.newest(ctx, r)
+	if object == nil && err == nil {
 		c.forget(name)
 	}
-	result := c.reconciliation(name, log).reconcileSafely(ctx, object)
+	result := reconcile.Result{Then: reconcile.Failed, Err: err}
+	if err == nil {
+		result = r.reconcileSafely(ctx, object)
+	}
 	c.metrics.reconciled(began, result)
 	c.queueAgain(name, result, log)
+}
+
+// newest returns the newest state of an object that is known. It is nil if the object is gone, or if another controller acts on it: this one
+// may have acted on its predecessor. A cache that shows no object although one was written that it has not shown may have come to the end of a
+// former object of the name.
+func (c *controller) newest(ctx context.Context, r *reconciliation) (object *unstructured.Unstructured, err error) {
+	object = c.writes.newest(r.name, func() *unstructured.Unstructured { return c.objects.Get(r.name) })
+	if object == nil && c.writes.hasObject(r.name) {
+		object, err = r.readAgain(ctx)
+	}
+	if object == nil || !c.isOfShard(object.GetUID()) {
+		return nil, err
+	}
+	return object, nil
 }
 
 // queueAgain queues an object as the result of its reconcile says.

@@ -91,23 +91,25 @@ func (r *reconciliation) reconcile(ctx context.Context, object *unstructured.Uns
 	})
 	r.tell(object, result)
 	if apierrors.IsConflict(result.Err) && r.writes.hasObject(r.name) {
-		result.Err = errors.Join(result.Err, r.readAgain(ctx))
+		_, err := r.readAgain(ctx)
+		result.Err = errors.Join(result.Err, err)
 	}
 	return result
 }
 
-// readAgain replaces what is remembered of the last write of an object by what the API server has. No cache shows a
-// write that etcd lost when it was restored from an older copy, so each further write would be based on it.
-func (r *reconciliation) readAgain(ctx context.Context) error {
+// readAgain replaces what is remembered of the last write of an object by what the API server has, and returns that; nil if there is none. No
+// cache shows a write that etcd lost when it was restored from an older copy, so each further write would be based on it.
+func (r *reconciliation) readAgain(ctx context.Context) (object *unstructured.Unstructured, err error) {
 	found, err := r.listNamed(ctx, r.resource, r.name)
 	if err != nil {
-		return fmt.Errorf("read the object again: %w", err)
+		return nil, fmt.Errorf("read the object again: %w", err)
 	}
 	for i := range found.Items {
-		found.Items[i].SetManagedFields(nil)
-		r.writes.rememberObject(r.name, &found.Items[i])
+		object = &found.Items[i]
+		object.SetManagedFields(nil)
+		r.writes.rememberObject(r.name, object)
 	}
-	return nil
+	return object, nil
 }
 
 // listNamed reads the object of a name from the API server as a list, for which no right to get is needed.

@@ -147,6 +147,36 @@ func TestLostStatusIsForgotten(t *testing.T) {
 	require.Equal(t, "5", newest())
 }
 
+// A cache that shows no object any more, and has not shown the last write of one, has come to the end of a former object of the name, or the object
+// is gone: the API server knows.
+func TestWriteThatTheCacheHasNotShown(t *testing.T) {
+	t.Parallel()
+	for name, exists := range map[string]bool{"of a new object": true, "of one that is gone": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := &answers{}
+			c, _ := runningAt(t, api)
+			name := cache.ObjectName{Namespace: "default", Name: "a"}
+			written := c.objects.Get(name).DeepCopy()
+			written.SetResourceVersion("12")
+			client := c.config.Client.(*fake.FakeDynamicClient)
+			require.NoError(t, client.Resource(c.kind.GroupVersionResource()).Namespace(name.Namespace).Delete(t.Context(), name.Name, metav1.DeleteOptions{}))
+			require.Eventually(t, func() bool { return c.objects.Get(name) == nil }, time.Minute, time.Millisecond)
+			c.writes.rememberObject(name, written)
+			client.PrependReactor("list", "ats", func(clienttesting.Action) (bool, runtime.Object, error) {
+				found := new(unstructured.UnstructuredList)
+				if exists {
+					found.Items = append(found.Items, *written.DeepCopy())
+				}
+				return true, found, nil
+			})
+			require.True(t, c.work(t.Context()))
+			require.Equal(t, exists, c.writes.hasObject(name))
+			require.Equal(t, exists, len(api.statuses) > 0)
+		})
+	}
+}
+
 // A child of a former object of the same name is about to be collected, also if it was created when the
 // kind stored another version: nothing is rejected.
 func TestChildOfFormerObjectIsWaitedFor(t *testing.T) {

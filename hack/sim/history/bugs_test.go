@@ -41,7 +41,7 @@ var bugs = []bug{
 	{"a child elsewhere is created by an outdated cache", "apply.go", "	if err := a.mayCreate(s); err != nil {\n		return err\n	}\n", ""},
 	{"what was created is not remembered", "apply.go", "	a.writes.rememberChild(a.name, a.owner.GetUID(), childPlace{s.Resource, stored.GetNamespace()}, stored.GetResourceVersion())\n", ""},
 	{"what was deleted is not remembered", "apply.go", "	a.writes.rememberDelete(a.name, a.owner.GetUID(), s.Resource, s.Live)\n", ""},
-	{"an own status that the cache has not is ignored", "controller.go", "c.writes.newest(name, func() *unstructured.Unstructured { return c.objects.Get(name) })", "func() *unstructured.Unstructured { return c.objects.Get(name) }()"},
+	{"an own status that the cache has not is ignored", "controller.go", "c.writes.newest(r.name, func() *unstructured.Unstructured { return c.objects.Get(r.name) })", "func() *unstructured.Unstructured { return c.objects.Get(r.name) }()"},
 	{"the caches are not awaited", "observe.go", "	seen, since := r.writes.seen(r.name, r.types)\n	isStale", "	seen, since := true, time.Now()\n	isStale"},
 	{"an event that never comes is missed", "writes.go", "isMissed := !wasSeen && len(known.answered) > 0", "isMissed := false && wasSeen"},
 	{"a timer is lost", "plan/next.go", "	return Earlier(o.WakeAt, o.RecordAt(p, stored))", "	return o.RecordAt(p, stored)"},

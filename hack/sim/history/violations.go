@@ -117,7 +117,11 @@ func (h *history) reused(c apiserver.Change, given sets.Set[string]) string {
 	}
 	isOfSet := slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return k.Sets[childName(c.After)].Type == c.After.GroupVersionKind() })
 	id := strings.Join([]string{c.By, c.After.GetLabels()[labelOwner], idOf(c.After)}, " ")
-	if isOfSet && given.Has(id) && !h.arrivedLate.Has(idOf(c.After)) {
+	isKnown := true // to whoever had an answer to the first creation
+	for _, owner := range c.After.GetOwnerReferences() {
+		isKnown = isKnown && c.At.Sub(h.unanswered[idFor(c.After, owner)]) > forgiven
+	}
+	if isOfSet && given.Has(id) && isKnown && !h.arrivedLate.Has(idOf(c.After)) {
 		return "a name is used again: " + c.String()
 	}
 	given.Insert(id)
