@@ -27,6 +27,9 @@ func (p *operator) wireDefinitions() {
 
 // installOnceElected has the CRDs of the kinds that wait be installed as soon as this process acts.
 func (p *operator) installOnceElected(ctx context.Context) {
+	if p.installer == nil {
+		return
+	}
 	select {
 	case <-ctx.Done():
 	case <-p.election.Elected():

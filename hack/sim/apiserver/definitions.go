@@ -27,8 +27,11 @@ func (s *Store) Undefine(resource schema.GroupVersionResource) {
 	s.types[resource] = gone
 }
 
-// define does what the controllers of CRDs do: they accept a CRD, and begin to serve its type, and let a CRD go when its last object is gone.
-func (s *Store) define() {
+// definer does what the controllers of CRDs do.
+type definer struct{ *Store }
+
+// define accepts a CRD, begins to serve its type, and lets a CRD go when its last object is gone.
+func (s definer) define() {
 	for _, resource := range s.defined {
 		name := types.NamespacedName{Name: resource.GroupResource().String()}
 		crd := s.Get(definitions, name)
@@ -42,21 +45,21 @@ func (s *Store) define() {
 		case s.types[resource] == gone:
 			free := crd.DeepCopy()
 			free.SetFinalizers(nil)
-			_, _ = s.Update(definitions, free, definer)
+			_, _ = s.Update(definitions, free, definingManager)
 		default:
 			s.types[resource] = ends
 		}
 	}
 }
 
-// definer is the field manager of the controllers of CRDs.
-const definer = "apiextensions-apiserver"
+// definingManager is the field manager of the controllers of CRDs.
+const definingManager = "apiextensions-apiserver"
 
 // accept gives a CRD the finalizer and the status of one whose type is served.
-func (s *Store) accept(crd *unstructured.Unstructured) {
+func (s definer) accept(crd *unstructured.Unstructured) {
 	crd = crd.DeepCopy()
 	crd.SetFinalizers([]string{apiextensionsv1.CustomResourceCleanupFinalizer})
-	crd, err := s.Update(definitions, crd, definer)
+	crd, err := s.Update(definitions, crd, definingManager)
 	if err != nil {
 		return
 	}
@@ -66,25 +69,15 @@ func (s *Store) accept(crd *unstructured.Unstructured) {
 		conditions = append(conditions, map[string]any{"type": string(is), "status": string(apiextensionsv1.ConditionTrue)})
 	}
 	_ = unstructured.SetNestedSlice(crd.Object, conditions, "status", "conditions")
-	_, _ = s.UpdateStatus(definitions, crd, definer)
+	_, _ = s.UpdateStatus(definitions, crd, definingManager)
 }
 
 // isDefined reports whether a type is served while its CRD is stored.
-func (s *Store) isDefined(resource schema.GroupVersionResource) bool {
+func (s definer) isDefined(resource schema.GroupVersionResource) bool {
 	return slices.Contains(s.defined, resource)
 }
 
-// Undefined returns the types that are not served since nobody has created their CRD.
-func (s *Store) Undefined() (all []schema.GroupVersionResource) {
-	for _, resource := range s.defined {
-		if s.Get(definitions, types.NamespacedName{Name: resource.GroupResource().String()}) == nil {
-			all = append(all, resource)
-		}
-	}
-	return all
-}
-
 // endDefinition begins the deletion of a CRD.
-func (s *Store) endDefinition(resource schema.GroupVersionResource) {
+func (s definer) endDefinition(resource schema.GroupVersionResource) {
 	_ = s.Delete(definitions, types.NamespacedName{Name: resource.GroupResource().String()}, metav1.DeletePropagationBackground)
 }

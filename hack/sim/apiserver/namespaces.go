@@ -30,8 +30,8 @@ func (s *Store) BeginNamespace(name string) bool {
 
 // EndType begins the deletion of a CRD: no object of its type can be created, and Empty deletes those that exist.
 func (s *Store) EndType(resource schema.GroupVersionResource) {
-	if s.isDefined(resource) {
-		s.endDefinition(resource)
+	if d := (definer{s}); d.isDefined(resource) {
+		d.endDefinition(resource)
 		return
 	}
 	if _, isOver := s.types[resource]; !isOver {
@@ -43,7 +43,7 @@ func (s *Store) EndType(resource schema.GroupVersionResource) {
 // BeginTypes creates the CRDs again that are gone, but for those that are stored as objects.
 func (s *Store) BeginTypes() {
 	for resource, state := range s.types {
-		if state == gone && !s.isDefined(resource) {
+		if state == gone && !(definer{s}).isDefined(resource) {
 			delete(s.types, resource)
 			s.version++
 		}
@@ -59,7 +59,7 @@ const ends, gone = "ends", "gone"
 // Empty does what the controllers of namespaces and of CRDs do: it deletes what is in namespaces and of types that end. A type that is gone is
 // not served any more.
 func (s *Store) Empty() {
-	s.define()
+	definer{s}.define()
 	leftIn, leftOf := make(map[string]bool), make(map[schema.GroupVersionResource]bool)
 	s.each(func(t *table, k key, object *unstructured.Unstructured) {
 		if s.namespaces[k.namespace] != ends && s.types[t.GroupVersionResource] != ends {

@@ -3,11 +3,10 @@ package history
 import (
 	"context"
 	"reflect"
-	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -23,17 +22,13 @@ type installation struct {
 	installer *definitions.Installer
 }
 
-// newInstallation returns the installation of an operator that writes by acting once it is elected.
-func newInstallation(acting *rest.Config, elected <-chan struct{}, caches *informers.Informers) (*installation, error) {
-	client, err := dynamic.NewForConfig(acting)
-	if err != nil {
-		return nil, err
-	}
+// newInstallation returns the installation of an operator, which writes once it is elected.
+func newInstallation(client dynamic.Interface, elected <-chan struct{}, caches *informers.Informers) *installation {
 	webhook := func() (crds.Webhook, bool) { return crds.Webhook{}, true }
 	return &installation{
 		Definitions: definitions.Definitions{Informers: caches, Discover: func(k *kind.Kind) error { return definitions.NotServed(k) }},
 		installer:   definitions.NewInstaller(client, elected, webhook, func(*kind.Kind, crds.Dropped) {}),
-	}, nil
+	}
 }
 
 // missing returns why a kind cannot run.
@@ -83,9 +78,8 @@ func formerOf(kinds []*kind.Kind) (former []*kind.Kind) {
 
 // define has users install the CRDs again that were deleted.
 func (h *history) define(s *apiserver.Store) {
-	undefined := s.Undefined()
 	for _, k := range kind.WithoutDecorators(h.Kinds) {
-		if !h.wasServed.Has(k) || !slices.Contains(undefined, h.resourceOf(k)) {
+		if !h.wasServed.Has(k) || s.Get(crds.Resource, types.NamespacedName{Name: k.Name()}) != nil {
 			continue
 		}
 		if crd, err := crds.Object(k, false); err == nil {

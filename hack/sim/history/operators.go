@@ -58,48 +58,15 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	if err != nil {
 		return err
 	}
-	client, err := dynamic.NewForConfig(acting)
-	if err != nil {
-		return err
-	}
-	caches, err := informers.NewClient(config)
-	if err != nil {
-		return err
-	}
-	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, r := range h.Served {
-		mapper.AddSpecific(r.GroupVersion().WithKind(r.Kind), r.GroupVersionResource, r.GroupVersionResource, scopeOf(r))
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	caching := informers.New(ctx, caches, nil)
-	engineConfig := engine.Config{
-		Client: client, Informers: caching, Mapper: mapper,
-		Log: slog.New(errorLog{h}), Events: events{&h.notes}, Workers: h.Workers, Shards: elected.Shards(),
-		Missing: h.absent,
-	}
-	installs, err := newInstallation(acting, elected.Elected(), caching)
-	if err != nil {
-		return err
-	}
-	if h.Installs {
-		engineConfig.Missing = installs.missing
-	}
-	e, err := engine.New(engineConfig)
-	if err != nil {
-		return err
-	}
 	kinds := h.Kinds
 	if h.Builds && kill && (h.Stays || h.random.IntN(2) == 0) {
 		h.tell("%s is of a former build", process.name)
 		kinds = h.former
 	}
-	if h.Installs {
-		if err := installs.follow(ctx, e, elected.Elected(), kinds); err != nil {
-			return err
-		}
-	}
-	if err := e.Add(kinds...); err != nil {
+	e, err := h.engine(ctx, kinds, config, acting, elected)
+	if err != nil {
 		return err
 	}
 	webhooks, err := h.webhooks.serve()
@@ -127,6 +94,42 @@ func (h *history) operate(d time.Duration, kill bool) error {
 		return fmt.Errorf("the operator: %w", err)
 	}
 	return nil
+}
+
+// engine returns that of an operator for kinds. It reads by config, and writes by acting.
+func (h *history) engine(ctx context.Context, kinds []*kind.Kind, config, acting *rest.Config, elected election.Election) (*engine.Engine, error) {
+	client, err := dynamic.NewForConfig(acting)
+	if err != nil {
+		return nil, err
+	}
+	caches, err := informers.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, r := range h.Served {
+		mapper.AddSpecific(r.GroupVersion().WithKind(r.Kind), r.GroupVersionResource, r.GroupVersionResource, scopeOf(r))
+	}
+	caching := informers.New(ctx, caches, nil)
+	installs := newInstallation(client, elected.Elected(), caching)
+	missing := h.absent
+	if h.Installs {
+		missing = installs.missing
+	}
+	e, err := engine.New(engine.Config{
+		Client: client, Informers: caching, Mapper: mapper,
+		Log: slog.New(errorLog{h}), Events: events{&h.notes}, Workers: h.Workers, Shards: elected.Shards(),
+		Missing: missing,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if h.Installs {
+		if err := installs.follow(ctx, e, elected.Elected(), kinds); err != nil {
+			return nil, err
+		}
+	}
+	return e, e.Add(kinds...)
 }
 
 // absent returns why a kind cannot run: its CRD is not there.

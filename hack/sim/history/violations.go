@@ -21,40 +21,34 @@ import (
 // gone before anyone has seen it. It is longer than an operator takes to try again.
 const forgiven = 5 * time.Second
 
+// observer looks at single writes of a history.
+type observer struct{ *history }
+
 // violations returns what must not be in the writes of a history.
 func (h *history) violations(changes []apiserver.Change) (found []string) {
 	made := make(map[string]bool) // children for their owner
 	once := onces{history: h, entered: make(map[types.UID]int), is: make(map[string]bool), made: make(map[string]string), existed: make(map[string]bool)}
 	orphaned := make(map[types.UID]types.UID)
 	members := sets.New[string]()
+	seen := observer{h}
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
-		isInherited := c.Before != nil && h.isInherited(c.Before, last)
+		isInherited := c.Before != nil && seen.isInherited(c.Before, last)
 		if isByOperator(c) && !isInherited {
-			found = append(found, h.harm(c)...)
+			found = append(found, seen.harm(c)...)
 		}
-		if unheld := h.unheld(c, last); unheld != "" {
-			found = append(found, unheld)
-		}
-		if again := h.reused(c, members); again != "" {
-			found = append(found, again)
-		}
-		if early := h.letGoEarly(c, last); early != "" {
-			found = append(found, early)
-		}
-		if lost := h.lostOrphan(c, last, orphaned); lost != "" && !isInherited && !h.mayBeStray(c.Before) {
-			found = append(found, lost)
+		wrong := []string{seen.unheld(c, last), seen.reused(c, members), seen.letGoEarly(c, last)}
+		if lost := seen.lostOrphan(c, last, orphaned); lost != "" && !isInherited && !seen.mayBeStray(c.Before) {
+			wrong = append(wrong, lost)
 		}
 		object := c.After
+		if object != nil {
+			wrong = append(wrong, once.leftEarly(c, last), once.again(c, last))
+		}
+		found = append(found, slices.DeleteFunc(wrong, func(text string) bool { return text == "" })...)
 		if object == nil {
 			delete(last, idOf(c.Before))
 			continue
-		}
-		if early := once.leftEarly(c, last); early != "" {
-			found = append(found, early)
-		}
-		if again := once.again(c, last); again != "" {
-			found = append(found, again)
 		}
 		last[idOf(object)] = object
 		if c.Before != nil && !hasNoLabel(c.Before) && hasNoLabel(object) {
@@ -99,7 +93,7 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 
 // isInherited reports whether nothing controls a child, and an object has the name of the one that it was created for: that may take it
 // over or, if it was created once, replace it.
-func (h *history) isInherited(child *unstructured.Unstructured, all map[string]*unstructured.Unstructured) bool {
+func (h observer) isInherited(child *unstructured.Unstructured, all map[string]*unstructured.Unstructured) bool {
 	return metav1.GetControllerOf(child) == nil && !isCopy(child) && slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool {
 		name, isOfKind := strings.CutPrefix(child.GetAnnotations()[annotationOwner], k.Name()+"/")
 		owner := all[k.GroupVersionKind.Kind+"/"+namespaceFor(k)+"/"+name]
@@ -111,7 +105,7 @@ func (h *history) isInherited(child *unstructured.Unstructured, all map[string]*
 var memberName = regexp.MustCompile(`-[0-9a-f]{5}-[0-9]+$`)
 
 // reused reports a member of a set that an operator gives a name which it has given to another one of the same object.
-func (h *history) reused(c apiserver.Change, given sets.Set[string]) string {
+func (h observer) reused(c apiserver.Change, given sets.Set[string]) string {
 	if c.Before != nil || !isByOperator(c) || h.isRestored || h.isStopped || h.Shards > 1 || !memberName.MatchString(c.After.GetName()) {
 		return ""
 	}
@@ -132,7 +126,7 @@ func (h *history) reused(c apiserver.Change, given sets.Set[string]) string {
 const finalizer = "fescue.dev/on-delete"
 
 // unheld reports a child that an operator has created for an object without the finalizer, although its kind needs it.
-func (h *history) unheld(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
+func (h observer) unheld(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
 	if c.Before != nil || !isByOperator(c) || h.isRestored {
 		return ""
 	}
@@ -148,7 +142,7 @@ func (h *history) unheld(c apiserver.Change, all map[string]*unstructured.Unstru
 }
 
 // letGoEarly reports an object whose finalizer an operator has removed before its last phase, or while it has children elsewhere.
-func (h *history) letGoEarly(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
+func (h observer) letGoEarly(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
 	isHeld := c.Before != nil && c.Before.GetDeletionTimestamp() != nil && slices.Contains(c.Before.GetFinalizers(), finalizer)
 	if !isHeld || !isByOperator(c) || h.isRestored || c.After != nil && slices.Contains(c.After.GetFinalizers(), finalizer) {
 		return ""
@@ -158,7 +152,8 @@ func (h *history) letGoEarly(c apiserver.Change, all map[string]*unstructured.Un
 			continue
 		}
 		phase, _, _ := unstructured.NestedString(c.Before.Object, "status", "phase")
-		if k.OnDelete != "" && !h.isEnded && !(isTrue(c.Before, kind.ConditionDeleting) && k.Phases[phase].Terminal) {
+		isOver := isTrue(c.Before, kind.ConditionDeleting) && k.Phases[phase].Terminal
+		if k.OnDelete != "" && !h.isEnded && !isOver {
 			return fmt.Sprintf("%s is let go in the phase %q: %s", idOf(c.Before), phase, c)
 		}
 		for id, child := range all {
@@ -174,7 +169,7 @@ func (h *history) letGoEarly(c apiserver.Change, all map[string]*unstructured.Un
 
 // lostOrphan reports an object that a deletion with --cascade=orphan has left, and that anyone but a user deletes, unless another object
 // owns it by then. orphaned has the former owners of such objects, and all what exists.
-func (h *history) lostOrphan(c apiserver.Change, all map[string]*unstructured.Unstructured, orphaned map[types.UID]types.UID) string {
+func (h observer) lostOrphan(c apiserver.Change, all map[string]*unstructured.Unstructured, orphaned map[types.UID]types.UID) string {
 	if c.Before == nil {
 		return ""
 	}
@@ -195,7 +190,7 @@ func (h *history) lostOrphan(c apiserver.Change, all map[string]*unstructured.Un
 }
 
 // isOrphaning reports whether the owner of an object is one of the objects of the kinds, and is being deleted with --cascade=orphan.
-func (h *history) isOrphaning(object *unstructured.Unstructured, reference metav1.OwnerReference, all map[string]*unstructured.Unstructured) bool {
+func (h observer) isOrphaning(object *unstructured.Unstructured, reference metav1.OwnerReference, all map[string]*unstructured.Unstructured) bool {
 	owner := ownerIn(all, object, reference)
 	return owner != nil && owner.GetUID() == reference.UID && owner.GetDeletionTimestamp() != nil && slices.Contains(owner.GetFinalizers(), metav1.FinalizerOrphanDependents) &&
 		slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return k.Target == nil && k.GroupVersionKind == owner.GroupVersionKind() })
@@ -222,7 +217,7 @@ func fought(changes []apiserver.Change) (found []string) {
 }
 
 // harm returns what an operator has done to what is not its own.
-func (h *history) harm(c apiserver.Change) (found []string) {
+func (h observer) harm(c apiserver.Change) (found []string) {
 	before := c.Before
 	if before == nil || isDefinition(c) {
 		return nil
@@ -251,7 +246,7 @@ func (h *history) harm(c apiserver.Change) (found []string) {
 }
 
 // mayBeStray reports whether a set deletes objects of a type that nothing controls.
-func (h *history) mayBeStray(object *unstructured.Unstructured) bool {
+func (h observer) mayBeStray(object *unstructured.Unstructured) bool {
 	for _, k := range h.Kinds {
 		for _, set := range k.Sets {
 			if set.Type == object.GroupVersionKind() && len(set.StrayLabels) > 0 {
@@ -263,7 +258,7 @@ func (h *history) mayBeStray(object *unstructured.Unstructured) bool {
 }
 
 // isElsewhere reports whether the owner of a child may be in another namespace, so that no reference shows it.
-func (h *history) isElsewhere(child *unstructured.Unstructured) bool {
+func (h observer) isElsewhere(child *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool {
 		return len(k.Elsewhere) > 0 && slices.Contains(k.Owns, child.GroupVersionKind())
 	})
