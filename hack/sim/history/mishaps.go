@@ -92,7 +92,9 @@ func (h *history) empty(s *apiserver.Store) {
 	if h.random.IntN(5) == 0 {
 		s.BeginNamespace(namespace)
 		s.BeginTypes()
-		h.define(s)
+		if h.Installs {
+			h.define(s)
+		}
 	}
 	for _, k := range h.Kinds {
 		if !h.Installs && s.Serves(h.resourceOf(k)) != before[k] {

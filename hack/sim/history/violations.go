@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +21,21 @@ import (
 // forgiven is how long after the creation of a child, whose answer was lost, it may be created again, as docs/children.md says: if it is
 // gone before anyone has seen it. It is longer than an operator takes to try again.
 const forgiven = 5 * time.Second
+
+// isClaim reports whether a write of a child that users have altered only says who manages its fields. An operator that has seen that its apply
+// changes nothing does not send it again; a fresh one does.
+func (h *history) isClaim(c apiserver.Change) bool {
+	if c.Before == nil || c.After == nil || !h.altered.Has(c.After.GetUID()) {
+		return false
+	}
+	content := func(object *unstructured.Unstructured) map[string]any {
+		object = object.DeepCopy()
+		object.SetManagedFields(nil)
+		object.SetResourceVersion("")
+		return object.Object
+	}
+	return reflect.DeepEqual(content(c.Before), content(c.After))
+}
 
 // observer looks at single writes of a history.
 type observer struct{ *history }
