@@ -111,14 +111,7 @@ func TestOlderKindStandsBack(t *testing.T) {
 
 	first := c.launchAs(config, append(only, "--kinds", oldDir)...)
 	require.True(t, testcluster.WaitUntil(func() bool { return c.tryCreate(things, "Thing", "t", map[string]any{"text": "x"}) }))
-	textOf := func() string {
-		object, err := c.get(configMaps, "t-applied")
-		if err != nil {
-			return ""
-		}
-		text, _, _ := unstructured.NestedString(object.Object, "data", "text")
-		return text
-	}
+	textOf := func() string { return c.appliedText("t") }
 	require.True(t, testcluster.WaitUntil(func() bool { return textOf() == "x" }))
 
 	second := c.launchAs(config, append(only, "--kinds", newDir)...)
@@ -163,29 +156,31 @@ func TestLeaderInstalls(t *testing.T) {
 		require.NoError(t, err)
 		return crd.GetAnnotations()[crds.HashAnnotation]
 	}
-	textOf := func(name string) string {
-		object, err := c.get(configMaps, name+"-applied")
-		if err != nil {
-			return ""
-		}
-		text, _, _ := unstructured.NestedString(object.Object, "data", "text")
-		return text
-	}
 
 	first := c.launchAs(config, append(flags, oldDir)...)
 	require.True(t, testcluster.WaitUntil(func() bool { return c.tryCreate(things, "Thing", "t", map[string]any{"text": "x"}) }))
-	require.True(t, testcluster.WaitUntil(func() bool { return textOf("t") == "x" }))
+	require.True(t, testcluster.WaitUntil(func() bool { return c.appliedText("t") == "x" }))
 
 	second := c.launchAs(config, append(flags, newDir)...)
 	second.awaitLog("the CRD " + old[0].Name() + " is missing or of another version: this process installs it when it becomes the leader")
 	require.Equal(t, old[0].Hash, installed())
 	require.True(t, c.tryCreate(things, "Thing", "u", map[string]any{"text": "y"}))
-	require.True(t, testcluster.WaitUntil(func() bool { return textOf("u") == "y" }))
+	require.True(t, testcluster.WaitUntil(func() bool { return c.appliedText("u") == "y" }))
 
 	require.Zero(t, first.stop())
-	require.True(t, testcluster.WaitUntil(func() bool { return textOf("t") == "new x" && textOf("u") == "new y" }))
+	require.True(t, testcluster.WaitUntil(func() bool { return c.appliedText("t") == "new x" && c.appliedText("u") == "new y" }))
 	require.Equal(t, newer[0].Hash, installed())
 	require.Zero(t, second.stop())
+}
+
+// appliedText returns what the child of a Thing has; it is empty if there is none.
+func (c *cluster) appliedText(name string) string {
+	object, err := c.get(configMaps, name+"-applied")
+	if err != nil {
+		return ""
+	}
+	text, _, _ := unstructured.NestedString(object.Object, "data", "text")
+	return text
 }
 
 // losingKind has fields that a later version of it does not have.

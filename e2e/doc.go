@@ -103,7 +103,7 @@
 //     TestEvaluationThatTakesTooLong
 //   - objects of kinds that are gone are named: TestObjectsWithoutAKindAreNamed
 //   - a kind about which Fescue and CUE disagree does not start: TestDisputedKindsDoNotStart
-//   - an older kind stands back, and CRDs are upgraded: TestOlderKindStandsBack, TestInstallUpgradesCRDs
+//   - an older kind stands back, and CRDs are upgraded: TestOlderKindStandsBack, TestLeaderInstalls, TestInstallUpgradesCRDs
 //   - several processes share the work: TestLeaderIsKilled, TestShardsAreShared
 //   - the printed rights suffice, and all others are missing: all tests, and TestRightToBind
 //   - Flux and kpt read the status: TestKstatusOfAt
