@@ -20,7 +20,8 @@ import (
 const fieldManager = "fescue-crds"
 
 // Apply creates or upgrades the CRD of a kind by server-side apply, and returns the fields that objects lose by that. The API
-// server may serve it later, or never: see Accepted. A CRD that changes meanwhile is a conflict, unless there was none before. at is what converts objects, if the kind has conversions.
+// server may serve it later, or never: see Accepted. A CRD that changes meanwhile is a conflict, unless there was none before.
+// at is what converts objects, if the kind has conversions.
 func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webhook) ([]Dropped, error) {
 	object, err := Object(k, false)
 	if err != nil {

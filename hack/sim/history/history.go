@@ -164,7 +164,11 @@ func Play(o Options) (r Result, err error) {
 	h.server.Do("", func(s *apiserver.Store) { settled = len(s.Changes()) })
 	sent := h.requests.Load() - before
 	// Each resource is listed and watched, each change may be followed by some requests, and what is rejected is tried again.
-	if most := 10*len(h.Served) + 10*(settled-changed) + 100*(o.Objects+1); sent > int64(most) && !o.Moves {
+	listed := 5 * len(h.Served)
+	if o.Installs {
+		listed *= 2 // CRDs too, one by one
+	}
+	if most := listed + 10*(settled-changed) + 100*(o.Objects+1); sent > int64(most) && !o.Moves {
 		r.Violations = append(r.Violations, fmt.Sprintf("%d requests in %v, with %d changes: more than %d", sent, o.Calm, settled-changed, most))
 	}
 	if err := h.operateAll(1, min(time.Minute, o.Calm), 0, false); err != nil {
