@@ -47,13 +47,14 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 	orphaned := make(map[types.UID]types.UID)
 	members := sets.New[string]()
 	seen := observer{h}
+	rollouts := rollouts{history: h, created: make(map[string]apiserver.Change), deleted: make(map[string]int)}
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
 		isInherited := c.Before != nil && seen.isInherited(c.Before, last)
 		if isByOperator(c) && !isInherited {
 			found = append(found, seen.harm(c)...)
 		}
-		wrong := []string{seen.unheld(c, last), seen.reused(c, members), seen.letGoEarly(c, last)}
+		wrong := []string{seen.unheld(c, last), seen.reused(c, members), seen.letGoEarly(c, last), rollouts.hurried(c, last)}
 		if lost := seen.lostOrphan(c, last, orphaned); lost != "" && !isInherited && !seen.mayBeStray(c.Before) {
 			wrong = append(wrong, lost)
 		}
