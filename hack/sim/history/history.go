@@ -163,12 +163,7 @@ func Play(o Options) (r Result, err error) {
 	h.late.Wait()
 	h.server.Do("", func(s *apiserver.Store) { settled = len(s.Changes()) })
 	sent := h.requests.Load() - before
-	// Each resource is listed and watched, each change may be followed by some requests, and what is rejected is tried again.
-	listed := 5 * len(h.Served)
-	if o.Installs {
-		listed *= 2 // CRDs too, one by one
-	}
-	if most := listed + 10*(settled-changed) + 100*(o.Objects+1); sent > int64(most) && !o.Moves {
+	if most := h.mostRequests(settled - changed); sent > int64(most) && !o.Moves {
 		r.Violations = append(r.Violations, fmt.Sprintf("%d requests in %v, with %d changes: more than %d", sent, o.Calm, settled-changed, most))
 	}
 	if err := h.operateAll(1, min(time.Minute, o.Calm), 0, false); err != nil {
@@ -187,6 +182,16 @@ func Play(o Options) (r Result, err error) {
 	r.Objects, r.Writes, r.Story = h.created, len(changes), h.story(changes)
 	r.Violations = slices.Concat(r.Violations, h.noted, h.violations(changes), h.mixed(changes))
 	return r, nil
+}
+
+// mostRequests returns how many requests an operator may send in calm times: each resource is listed and watched, each change may be followed by
+// some requests, and what is rejected is tried again.
+func (h *history) mostRequests(changes int) int {
+	listed := 5 * len(h.Served)
+	if h.Installs {
+		listed *= 2 // CRDs too, one by one
+	}
+	return listed + 10*changes + 100*(h.Objects+1)
 }
 
 // isEndless reports whether an object was written whose status says that its children are created and deleted without end.
