@@ -93,19 +93,26 @@ func (c *cluster) createAtWhenServed(name string) {
 	}))
 }
 
+// twoVersions writes two versions of a kind in the cluster's group, of which the newer one gives its child another text. Their CRD is deleted in
+// the end.
+func (c *cluster) twoVersions() (oldDir string, old []*kind.Kind, newDir string, newer []*kind.Kind) {
+	c.t.Helper()
+	text := strings.ReplaceAll(rightsKind, "rights.example.com", c.namespace+".example.com")
+	oldDir, old = writeKind(c.t, text)
+	newDir, newer = writeKind(c.t, strings.ReplaceAll(text, "data: text: object.spec.text", `data: text: "new " + object.spec.text`))
+	require.NotEqual(c.t, old[0].Hash, newer[0].Hash)
+	c.deleteCRDs(old[0].Name())
+	return oldDir, old, newDir, newer
+}
+
 // Two operators with different versions of a kind do not fight: the one whose kind is not that of
 // the CRD stands back, also when the CRD is upgraded while it runs, and acts again when the CRD is
 // its own again. Idle, neither writes.
 func TestOlderKindStandsBack(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	group := c.namespace + ".example.com"
-	text := strings.ReplaceAll(rightsKind, "rights.example.com", group)
-	oldDir, old := writeKind(t, text)
-	newDir, newer := writeKind(t, strings.ReplaceAll(text, "data: text: object.spec.text", `data: text: "new " + object.spec.text`))
-	require.NotEqual(t, old[0].Hash, newer[0].Hash)
+	oldDir, old, newDir, newer := c.twoVersions()
 	things := old[0].GroupVersionResource()
-	c.deleteCRDs(old[0].Name())
 	config := c.installer(append(kindtest.Shipped(t), old...))
 	only := []string{"--install-crds", "--shipped-kinds=false"}
 
@@ -143,12 +150,8 @@ func TestOlderKindStandsBack(t *testing.T) {
 func TestLeaderInstalls(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	group := c.namespace + ".example.com"
-	text := strings.ReplaceAll(rightsKind, "rights.example.com", group)
-	oldDir, old := writeKind(t, text)
-	newDir, newer := writeKind(t, strings.ReplaceAll(text, "data: text: object.spec.text", `data: text: "new " + object.spec.text`))
+	oldDir, old, newDir, newer := c.twoVersions()
 	things := old[0].GroupVersionResource()
-	c.deleteCRDs(old[0].Name())
 	config := c.installer(append(kindtest.Shipped(t), old...))
 	flags := []string{"--install-crds", "--shipped-kinds=false", "--leader-elect", "--leader-elect-retry-period=500ms", "--kinds"}
 	installed := func() string {

@@ -1,8 +1,6 @@
 package operator
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,20 +21,6 @@ func (p *operator) wireDefinitions() {
 		webhook = func() (crds.Webhook, bool) { return p.options.webhooks.conversion(), p.webhooks.isServing() }
 	}
 	p.installer = definitions.NewInstaller(p.acting.dynamic, p.election.Elected(), webhook, p.warnOfDropped)
-}
-
-// installOnceElected has the CRDs of the kinds that wait be installed as soon as this process acts.
-func (p *operator) installOnceElected(ctx context.Context) {
-	if p.installer == nil {
-		return
-	}
-	select {
-	case <-ctx.Done():
-	case <-p.election.Elected():
-		for _, k := range p.engine.Kinds() {
-			p.engine.Recheck(k.Name())
-		}
-	}
 }
 
 // definitionChanged tells those who act on the CRD of a kind that it has changed.

@@ -172,7 +172,7 @@ func (p *operator) run(ctx context.Context) error {
 		}
 		return err
 	})
-	running.Go(func() error { p.installOnceElected(ctx); return nil })
+	running.Go(func() error { p.installer.RecheckOnceElected(ctx, p.engine); return nil })
 	running.Go(func() error { releaseUnusedMemory(ctx); return nil })
 	go func() { ended <- running.Wait() }()
 	return <-ended

@@ -43,7 +43,7 @@ func (i *installation) missing(ctx context.Context, k *kind.Kind) error {
 }
 
 // follow tells an engine of the CRDs of kinds, and when they can be installed.
-func (i *installation) follow(ctx context.Context, e *engine.Engine, elected <-chan struct{}, kinds []*kind.Kind) error {
+func (i *installation) follow(ctx context.Context, e *engine.Engine, kinds []*kind.Kind) error {
 	i.Changed = func(k *kind.Kind, matters bool) {
 		if matters {
 			e.Recheck(k.Name())
@@ -54,15 +54,7 @@ func (i *installation) follow(ctx context.Context, e *engine.Engine, elected <-c
 			return err
 		}
 	}
-	go func() {
-		select {
-		case <-ctx.Done():
-		case <-elected:
-			for _, k := range kinds {
-				e.Recheck(k.Name())
-			}
-		}
-	}()
+	go i.installer.RecheckOnceElected(ctx, e)
 	return nil
 }
 

@@ -125,7 +125,7 @@ func (h *history) engine(ctx context.Context, kinds []*kind.Kind, config, acting
 		return nil, err
 	}
 	if h.Installs {
-		if err := installs.follow(ctx, e, elected.Elected(), kinds); err != nil {
+		if err := installs.follow(ctx, e, kinds); err != nil {
 			return nil, err
 		}
 	}

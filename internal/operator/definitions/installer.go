@@ -30,8 +30,8 @@ type Installer struct {
 	installed sets.Set[*kind.Kind]
 }
 
-// NewInstaller returns one that writes with client once elected is closed. webhook returns what converts objects, and whether that is ready; it is nil if the webhooks are
-// off. dropped is told of the fields that objects of a kind lose.
+// NewInstaller returns one that writes with client once elected is closed. webhook returns what converts objects, and whether that is ready; it is
+// nil if the webhooks are off. dropped is told of the fields that objects of a kind lose.
 func NewInstaller(client dynamic.Interface, elected <-chan struct{}, webhook func() (at crds.Webhook, ready bool), dropped func(*kind.Kind, crds.Dropped)) *Installer {
 	return &Installer{client: client, elected: elected, webhook: webhook, dropped: dropped, installed: sets.New[*kind.Kind]()}
 }
@@ -46,6 +46,21 @@ func (i *Installer) Waits() bool {
 		return false
 	default:
 		return true
+	}
+}
+
+// RecheckOnceElected has an engine ask again about its kinds as soon as this process acts, so that those without their CRD get it. It returns then,
+// or when ctx ends.
+func (i *Installer) RecheckOnceElected(ctx context.Context, e *engine.Engine) {
+	if i == nil {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-i.elected:
+		for _, k := range e.Kinds() {
+			e.Recheck(k.Name())
+		}
 	}
 }
 
