@@ -1,7 +1,6 @@
 package crds
 
 import (
-	"encoding/json"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -57,7 +56,7 @@ func (w Webhook) ClientConfig() (map[string]any, error) {
 }
 
 // Patch returns a merge patch that has a CRD call the webhook, instead of what it calls now.
-func (w Webhook) Patch() ([]byte, error) {
+func (w Webhook) Patch() (map[string]any, error) {
 	client, err := w.ClientConfig()
 	if err != nil {
 		return nil, err
@@ -67,10 +66,10 @@ func (w Webhook) Patch() ([]byte, error) {
 			client[address] = nil // removes the other one: the API server accepts one of them
 		}
 	}
-	return json.Marshal(map[string]any{"spec": map[string]any{"conversion": map[string]any{
+	return map[string]any{"spec": map[string]any{"conversion": map[string]any{
 		"strategy": apiextensionsv1.WebhookConverter,
 		"webhook":  map[string]any{"clientConfig": client, "conversionReviewVersions": reviewVersions()},
-	}}})
+	}}}, nil
 }
 
 // reviewVersions are the versions of ConversionReview that the webhook reads.

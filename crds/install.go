@@ -1,7 +1,9 @@
 package crds
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -9,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -19,10 +22,18 @@ import (
 // fieldManager owns the fields of installed CRDs.
 const fieldManager = "fescue-crds"
 
+// installedByAnnotation is on a CRD and names the process that installed it last. So each process that installs a CRD changes its version, even if
+// nothing else differs, and what a frozen process sends later is a conflict.
+const installedByAnnotation = "fescue.dev/installed-by"
+
+// noVersion is a resourceVersion that no object has: the first write of etcd makes 2. An apply that names it creates an object, and is a conflict if
+// there is one.
+const noVersion = "1"
+
 // Apply creates or upgrades the CRD of a kind by server-side apply, and returns the fields that objects lose by that. The API
-// server may serve it later, or never: see Accepted. A CRD that changes meanwhile is a conflict, unless there was none before.
-// at is what converts objects, if the kind has conversions.
-func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webhook) ([]Dropped, error) {
+// server may serve it later, or never: see Accepted. A CRD that changes meanwhile is a conflict.
+// at is what converts objects, if the kind has conversions, and by is the identity of this process.
+func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webhook, by string) ([]Dropped, error) {
 	object, err := Object(k, false)
 	if err != nil {
 		return nil, err
@@ -34,26 +45,43 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 	if err != nil {
 		return nil, err
 	}
+	object.SetAnnotations(labels.Merge(object.GetAnnotations(), map[string]string{installedByAnnotation: by}))
 	// A process that was frozen meanwhile replaces no newer one.
 	object.SetUID(installed.UID)
-	object.SetResourceVersion(installed.ResourceVersion)
+	object.SetResourceVersion(cmp.Or(installed.ResourceVersion, noVersion))
 	apply := func() error {
 		_, err := definitions(client).Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		return err
 	}
 	err = apply()
 	if apierrors.IsInvalid(err) && k.Versions.Converts() { // maybe it has a URL and a Service now
-		if patch, errPatch := at.Patch(); errPatch == nil {
-			object.SetResourceVersion("")
-			if _, errPatch = definitions(client).Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); errPatch == nil {
-				err = apply()
-			}
+		if version, errPatch := callOnlyAt(ctx, client, object, at); errPatch == nil {
+			object.SetResourceVersion(version)
+			err = apply()
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("install CRD %s: %w", object.GetName(), err)
 	}
 	return droppedBy(installed, k.Definition()), nil
+}
+
+// callOnlyAt has the version of a CRD that object names call a webhook, instead of what it calls now, and returns its new version.
+func callOnlyAt(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured, at Webhook) (version string, err error) {
+	patch, err := at.Patch()
+	if err != nil {
+		return "", err
+	}
+	patch["metadata"] = map[string]any{"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion()}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return "", err
+	}
+	patched, err := definitions(client).Patch(ctx, object.GetName(), types.MergePatchType, text, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil {
+		return "", err
+	}
+	return patched.GetResourceVersion(), nil
 }
 
 // installedOf reads the installed CRD of a kind. If there is none, the result has no versions. The operator may list CRDs, and

@@ -3,6 +3,7 @@ package e2e
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/fescue-dev/fescue/crds"
@@ -174,6 +176,53 @@ func TestLeaderInstalls(t *testing.T) {
 	require.True(t, testcluster.WaitUntil(func() bool { return c.appliedText("t") == "new x" && c.appliedText("u") == "new y" }))
 	require.Equal(t, newer[0].Hash, installed())
 	require.Zero(t, second.stop())
+}
+
+// onPatch calls a function before the first PATCH that it sends.
+type onPatch struct {
+	http.RoundTripper
+	call func()
+	once sync.Once
+}
+
+func (o *onPatch) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodPatch {
+		o.once.Do(o.call)
+	}
+	return o.RoundTripper.RoundTrip(request)
+}
+
+// A process that is frozen before it sends its CRD replaces none that another process has installed meanwhile, also if there was none before, or
+// if it had been the same.
+func TestLateInstallIsAConflict(t *testing.T) {
+	t.Parallel()
+	for name, isInstalled := range map[string]bool{"none before": false, "the same before": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			_, old, _, newer := c.twoVersions()
+			install := func(by string) {
+				_, err := crds.Apply(t.Context(), c.client, newer[0], crds.Webhook{}, by)
+				require.NoError(t, err)
+			}
+			if isInstalled {
+				install("before")
+			}
+			config := testcluster.Config(t)
+			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return &onPatch{RoundTripper: next, call: func() { install("meanwhile") }}
+			})
+			late, err := dynamic.NewForConfig(config)
+			require.NoError(t, err)
+			_, err = crds.Apply(t.Context(), late, old[0], crds.Webhook{}, "late")
+			require.True(t, apierrors.IsConflict(err), "%v", err)
+
+			crd, err := c.client.Resource(definitions).Get(t.Context(), old[0].Name(), metav1.GetOptions{})
+			require.NoError(t, err)
+			require.Equal(t, newer[0].Hash, crd.GetAnnotations()[crds.HashAnnotation])
+			require.Equal(t, "meanwhile", crd.GetAnnotations()["fescue.dev/installed-by"])
+		})
+	}
 }
 
 // appliedText returns what the child of a Thing has; it is empty if there is none.

@@ -186,14 +186,18 @@ func (c *conversions) write(ctx context.Context, k *kind.Kind, change change, we
 	client := c.client.Resource(crds.Resource)
 	options := metav1.PatchOptions{FieldManager: conversionManager}
 	if change != applyConversion {
-		patch := []byte(`{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)
+		patch := map[string]any{"spec": map[string]any{"conversion": map[string]any{"strategy": apiextensionsv1.NoneConverter, "webhook": nil}}}
 		if change == switchConversion {
 			var err error
 			if patch, err = webhook.Patch(); err != nil {
 				return err
 			}
 		}
-		if _, err := client.Patch(ctx, k.Name(), types.MergePatchType, patch, options); err != nil || change == dropConversion {
+		text, err := json.Marshal(patch)
+		if err != nil {
+			return err
+		}
+		if _, err := client.Patch(ctx, k.Name(), types.MergePatchType, text, options); err != nil || change == dropConversion {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ func (p *operator) wireDefinitions() {
 	if p.options.webhooks.enabled() {
 		webhook = func() (crds.Webhook, bool) { return p.options.webhooks.conversion(), p.webhooks.isServing() }
 	}
-	p.installer = definitions.NewInstaller(p.acting.dynamic, p.election.Elected(), webhook, p.warnOfDropped)
+	p.installer = definitions.NewInstaller(p.acting.dynamic, p.election.Identity(), p.election.Elected(), webhook, p.warnOfDropped)
 }
 
 // definitionChanged tells those who act on the CRD of a kind that it has changed.

@@ -23,11 +23,11 @@ type installation struct {
 }
 
 // newInstallation returns the installation of an operator, which writes once it is elected.
-func newInstallation(client dynamic.Interface, elected <-chan struct{}, caches *informers.Informers) *installation {
+func newInstallation(client dynamic.Interface, by string, elected <-chan struct{}, caches *informers.Informers) *installation {
 	webhook := func() (crds.Webhook, bool) { return crds.Webhook{}, true }
 	return &installation{
 		Definitions: definitions.Definitions{Informers: caches, Discover: func(k *kind.Kind) error { return definitions.NotServed(k) }},
-		installer:   definitions.NewInstaller(client, elected, webhook, func(*kind.Kind, crds.Dropped) {}),
+		installer:   definitions.NewInstaller(client, by, elected, webhook, func(*kind.Kind, crds.Dropped) {}),
 	}
 }
 

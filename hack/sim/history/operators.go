@@ -111,7 +111,7 @@ func (h *history) engine(ctx context.Context, kinds []*kind.Kind, config, acting
 		mapper.AddSpecific(r.GroupVersion().WithKind(r.Kind), r.GroupVersionResource, r.GroupVersionResource, scopeOf(r))
 	}
 	caching := informers.New(ctx, caches, nil)
-	installs := newInstallation(client, elected.Elected(), caching)
+	installs := newInstallation(client, elected.Identity(), elected.Elected(), caching)
 	missing := h.absent
 	if h.Installs {
 		missing = installs.missing

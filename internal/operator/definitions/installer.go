@@ -20,6 +20,7 @@ import (
 // of the process that acts, whatever other processes of another version start beside it. A nil Installer does nothing.
 type Installer struct {
 	client  dynamic.Interface
+	by      string          // the identity of this process
 	elected <-chan struct{} // closed when this process acts
 	// webhook is what converts objects, if that is ready; nil if the webhooks are off.
 	webhook func() (at crds.Webhook, ready bool)
@@ -30,10 +31,10 @@ type Installer struct {
 	installed sets.Set[*kind.Kind]
 }
 
-// NewInstaller returns one that writes with client once elected is closed. webhook returns what converts objects, and whether that is ready; it is
+// NewInstaller returns one that writes with client, as by, once elected is closed. webhook returns what converts objects, and whether that is ready; it is
 // nil if the webhooks are off. dropped is told of the fields that objects of a kind lose.
-func NewInstaller(client dynamic.Interface, elected <-chan struct{}, webhook func() (at crds.Webhook, ready bool), dropped func(*kind.Kind, crds.Dropped)) *Installer {
-	return &Installer{client: client, elected: elected, webhook: webhook, dropped: dropped, installed: sets.New[*kind.Kind]()}
+func NewInstaller(client dynamic.Interface, by string, elected <-chan struct{}, webhook func() (at crds.Webhook, ready bool), dropped func(*kind.Kind, crds.Dropped)) *Installer {
+	return &Installer{client: client, by: by, elected: elected, webhook: webhook, dropped: dropped, installed: sets.New[*kind.Kind]()}
 }
 
 // Waits reports whether this process installs CRDs, and was not elected yet.
@@ -86,7 +87,7 @@ func (i *Installer) Install(ctx context.Context, k *kind.Kind) error {
 			return errors.New("its conversions are not served yet")
 		}
 	}
-	dropped, err := crds.Apply(ctx, i.client, k, at)
+	dropped, err := crds.Apply(ctx, i.client, k, at, i.by)
 	if err != nil {
 		var answer apierrors.APIStatus
 		if errors.As(err, &answer) && !apierrors.IsConflict(err) && answer.Status().Code < http.StatusInternalServerError && answer.Status().Code != http.StatusTooManyRequests {

@@ -32,6 +32,8 @@ type Engine interface {
 
 // Election decides what this process may act on.
 type Election interface {
+	// Identity is that of this process, which no other one has, also after a crash.
+	Identity() string
 	// Elected is closed when this process may do the work that one process is enough for.
 	Elected() <-chan struct{}
 	// Run takes part in the election while the engine runs. It returns the engine's error
@@ -67,22 +69,24 @@ const leaseTolerance = 20 * time.Second
 // New wires the election that completed options ask for. namespace holds the Leases unless the
 // options name another one.
 func New(o Options, names Names, client kubernetes.Interface, namespace string, log *slog.Logger) (Election, error) {
-	if !o.Elect {
-		return alone{}, nil
-	}
-	if o.Namespace != "" {
-		namespace = o.Namespace
-	}
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, err
 	}
 	identity := host + "_" + uuid.NewString() // a host name may be reused after a crash
+	if !o.Elect {
+		return alone{identity}, nil
+	}
+	if o.Namespace != "" {
+		namespace = o.Namespace
+	}
 	return newSharding(o, names, client.CoordinationV1().Leases(namespace), identity, log), nil
 }
 
 // alone is the election of a process that is the only one.
-type alone struct{}
+type alone struct{ identity string }
+
+func (a alone) Identity() string { return a.identity }
 
 func (alone) Elected() <-chan struct{} {
 	elected := make(chan struct{})

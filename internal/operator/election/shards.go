@@ -49,6 +49,8 @@ func newSharding(o Options, names Names, leases coordinationclient.LeaseInterfac
 	return s
 }
 
+func (s *sharding) Identity() string { return s.me }
+
 func (s *sharding) Elected() <-chan struct{} { return s.chosen }
 
 func (s *sharding) Shards() int { return s.options.Shards }

@@ -25,7 +25,7 @@ const establishTimeout = 30 * time.Second
 // objects of kinds with conversions.
 func InstallCRDs(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind, at crds.Webhook) error {
 	for _, k := range kinds {
-		if _, err := crds.Apply(ctx, client, k, at); err != nil {
+		if _, err := crds.Apply(ctx, client, k, at, "test"); err != nil {
 			return err
 		}
 	}
