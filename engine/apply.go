@@ -466,7 +466,7 @@ func (a *applier) delete(ctx context.Context, s plan.Step) error {
 		a.mu.Unlock()
 	}
 	// Without an answer it may have happened.
-	a.writes.rememberDelete(a.name, a.owner.GetUID(), s.Resource, s.Live)
+	a.writes.rememberDelete(a.name, a.owner.GetUID(), s.Resource, s.Live, err == nil || isAnswer)
 	a.mu.Lock()
 	a.done.Deleted[s.Live.GetUID()] = true
 	a.mu.Unlock()

@@ -270,14 +270,14 @@ func (i *intake) isDeleting(child *unstructured.Unstructured) bool {
 
 // mayBeLost notes a child that has left the cache: it was deleted, or it lost the label by which it
 // is watched. The event is the same, so the next reconcile reads the child. Nothing is read for a
-// child whose deletion had begun or was requested by this process.
+// child whose deletion had begun, or that the API server has deleted for this process.
 func (i *intake) mayBeLost(resource schema.GroupVersionResource, child *unstructured.Unstructured) {
 	holder := children.HolderOf(i.kind, child)
 	if holder == nil || child.GetDeletionTimestamp() != nil || !i.isOfShard(holder.UID) || !i.shards.owns(i.shard) {
 		return
 	}
 	owner := i.types.ownerName(child, holder.Name)
-	if object := i.objects.Get(owner); object == nil || object.GetUID() != holder.UID || i.writes.isDeleting(owner, child.GetUID()) {
+	if object := i.objects.Get(owner); object == nil || object.GetUID() != holder.UID || i.writes.isDeleted(owner, child.GetUID()) {
 		return
 	}
 	i.types.addLost(owner, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)})

@@ -55,8 +55,8 @@ func (r *reconciliation) observe(ctx context.Context, object *unstructured.Unstr
 }
 
 // readServer reads the children of an object from the API server itself, for a cache that does not show
-// what was written. Children that someone has taken the label from or that have that of a former owner, unless they were read
-// with this one's, and strays, are those of the caches: only lists of all objects would show them.
+// what was written. Children that someone has taken the label from or that have that of a former owner, unless their names were
+// read with this one's, and strays, are those of the caches: only lists of all objects would show them.
 func (r *reconciliation) readServer(ctx context.Context, object *unstructured.Unstructured) (*plan.View, error) {
 	v, err := r.types.view(object)
 	if err != nil {
@@ -81,7 +81,9 @@ func (r *reconciliation) readServer(ctx context.Context, object *unstructured.Un
 		found, v.Unread[gvk] = append(found, children...), err
 	}
 	v.Children = append(slices.DeleteFunc(v.Children, func(child children.Live) bool {
-		return children.IsLabelledFor(child.Object, object) || slices.ContainsFunc(found, func(f children.Live) bool { return f.Object.GetUID() == child.Object.GetUID() })
+		return children.IsLabelledFor(child.Object, object) || slices.ContainsFunc(found, func(f children.Live) bool {
+			return f.Resource == child.Resource && cache.MetaObjectToName(f.Object) == cache.MetaObjectToName(child.Object)
+		})
 	}), found...)
 	v.Live = true
 	return v, nil

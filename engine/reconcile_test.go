@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -486,6 +487,70 @@ func TestStaleCacheIsPassedOver(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{children.OwnerSelector(object)}, selectors)
+}
+
+// podOf returns a Pod that belongs to an At, with a label that names an owner.
+func podOf(at *unstructured.Unstructured, uid types.UID, label string) *unstructured.Unstructured {
+	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
+		"name": "a-pod", "namespace": at.GetNamespace(), "uid": string(uid), "labels": map[string]any{children.LabelOwnerUID: label},
+		"annotations": map[string]any{"fescue.dev/created-as": "Pod/a-pod/pod/RUNNING"},
+	}}}
+	pod.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "cnat.fescue.dev/v1alpha1", Kind: "At", Name: "a", UID: at.GetUID(), Controller: new(true)}})
+	return pod
+}
+
+// What a cache that is behind has under the name of a child that was read is a former object.
+func TestFormerChildOfANameIsPassedOver(t *testing.T) {
+	t.Parallel()
+	c, _ := runningAt(t, &answers{})
+	client := c.config.Client.(*fake.FakeDynamicClient)
+	object := c.objects.InNamespace("default")[0]
+	require.NoError(t, client.Tracker().Add(podOf(object, "former", "other")))
+	uids := func(fromServer bool) (uids []types.UID) {
+		r := c.reconciliation(cache.MetaObjectToName(object), quiet())
+		r.memory = plan.NewMemory(object)
+		v, err := r.observe(t.Context(), object, fromServer)
+		require.NoError(t, err)
+		for _, child := range v.Children {
+			uids = append(uids, child.Object.GetUID())
+		}
+		return uids
+	}
+	require.Eventually(t, func() bool { return slices.Equal(uids(false), []types.UID{"former"}) }, time.Minute, time.Millisecond)
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*podOf(object, "new", string(object.GetUID()))}}, nil
+	})
+	require.Equal(t, []types.UID{"new"}, uids(true))
+}
+
+// A child that leaves its cache may have lost its label, unless the API server has answered that it is deleted. A request without an answer
+// may not have arrived.
+func TestDeletionWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		answer   error
+		mayExist bool
+	}{
+		"deleted":   {nil, false},
+		"gone":      {apierrors.NewNotFound(pods.GroupResource(), "a-pod"), false},
+		"no answer": {io.ErrUnexpectedEOF, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, _ := runningAt(t, &answers{})
+			c.config.Client.(*fake.FakeDynamicClient).PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, tc.answer
+			})
+			object := c.objects.InNamespace("default")[0]
+			owner, pod := cache.MetaObjectToName(object), podOf(object, "pod", string(object.GetUID()))
+			c.reconciliation(owner, quiet()).CarryOut(t.Context(), object, &plan.Comparison{Steps: []plan.Step{
+				{Verb: plan.Delete, Child: "pod", Resource: pods, Name: "a-pod", Live: pod},
+			}})
+			require.True(t, c.writes.isDeleting(owner, "pod"))
+			c.intake.mayBeLost(pods, pod)
+			require.Equal(t, tc.mayExist, len(c.types.lostOf(owner)) > 0)
+		})
+	}
 }
 
 // A status of which the API server stores nothing new is no reason to decide again.

@@ -52,10 +52,11 @@ type childVersion struct {
 	version  string
 }
 
-// deletedChild is a child whose deletion was requested.
+// deletedChild is a child whose deletion was requested. Without an answer, it may exist still.
 type deletedChild struct {
-	resource schema.GroupVersionResource
-	name     cache.ObjectName
+	resource   schema.GroupVersionResource
+	name       cache.ObjectName
+	isAnswered bool
 }
 
 func newWrites() *writes { return &writes{byObject: make(map[cache.ObjectName]*written)} }
@@ -195,10 +196,10 @@ func (w *writes) isAwaited(name cache.ObjectName) bool {
 	return known != nil && known.awaited
 }
 
-func (w *writes) rememberDelete(name cache.ObjectName, owner types.UID, resource schema.GroupVersionResource, child *unstructured.Unstructured) {
+func (w *writes) rememberDelete(name cache.ObjectName, owner types.UID, resource schema.GroupVersionResource, child *unstructured.Unstructured, isAnswered bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.unseen(name, owner).deleted[child.GetUID()] = deletedChild{resource, cache.MetaObjectToName(child)}
+	w.unseen(name, owner).deleted[child.GetUID()] = deletedChild{resource, cache.MetaObjectToName(child), isAnswered}
 }
 
 // isDeleting reports whether the deletion of a child was requested and its cache may not know it yet.
@@ -211,6 +212,14 @@ func (w *writes) isDeleting(name cache.ObjectName, child types.UID) bool {
 	}
 	_, found := known.deleted[child]
 	return found
+}
+
+// isDeleted reports whether the API server has answered that a child is deleted, and its cache may not know it yet.
+func (w *writes) isDeleted(name cache.ObjectName, child types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.byObject[name]
+	return known != nil && known.deleted[child].isAnswered
 }
 
 // cacheState is how far the caches of children are.

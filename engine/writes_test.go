@@ -105,7 +105,7 @@ func TestSeenWaitsForChildren(t *testing.T) {
 	require.Empty(t, w.byObject)
 
 	c.held = "child"
-	w.rememberDelete(name, "u", pods, version("child", "10"))
+	w.rememberDelete(name, "u", pods, version("child", "10"), true)
 	require.False(t, seen(), "the deleted child still exists")
 	c.held = ""
 	require.True(t, seen())
@@ -220,7 +220,7 @@ func TestLostWritesAreNotAwaited(t *testing.T) {
 
 	w, c := newWrites(), &fixedCaches{version: "9", held: "child"}
 	child := version("child", "8")
-	w.rememberDelete(name, "u", pods, child)
+	w.rememberDelete(name, "u", pods, child, true)
 	leaving := child.DeepCopy()
 	leaving.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
 	w.listed(name, childPlace{pods, "n"}, listed("9", *leaving))

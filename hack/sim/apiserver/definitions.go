@@ -38,7 +38,7 @@ func (s definer) define() {
 		switch {
 		case crd == nil:
 			s.types[resource] = gone
-		case crd.GetDeletionTimestamp() == nil && len(crd.GetFinalizers()) == 0:
+		case crd.GetDeletionTimestamp() == nil && !isAccepted(crd): // it is new, or of an older copy of etcd
 			s.accept(crd)
 		case crd.GetDeletionTimestamp() == nil:
 			delete(s.types, resource)
@@ -54,6 +54,12 @@ func (s definer) define() {
 
 // definingManager is the field manager of the controllers of CRDs.
 const definingManager = "apiextensions-apiserver"
+
+// isAccepted reports whether a CRD has all that accept gives it.
+func isAccepted(crd *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	return len(crd.GetFinalizers()) > 0 && len(conditions) > 0
+}
 
 // accept gives a CRD the finalizer and the status of one whose type is served.
 func (s definer) accept(crd *unstructured.Unstructured) {

@@ -64,12 +64,11 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
 	isLease, isConditional := strings.Contains(r.URL.Path, "/namespaces/"+leases+"/"), r.Method == http.MethodPost || isConditional(sent)
-	createsCRD := !isConditional && strings.Contains(r.URL.Path, "/customresourcedefinitions/") // for which there is no precondition
-	if !isConditional && !isLease && !createsCRD {
+	if !isConditional && !isLease {
 		p.history.note(fmt.Sprintf("%s %s by %s does not say which object and which version of it it is for, so it may come too late: %.300s", r.Method, r.URL.Path, p.name, sent))
 	}
 	send := p.history.server.RoundTrip
-	if !createsCRD && p.history.stalls() {
+	if p.history.stalls() {
 		send = p.late(sent)
 	}
 	response, err := p.received(send(r))
@@ -85,6 +84,9 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 	response.Body = io.NopCloser(bytes.NewReader(answer))
 	return response, p.note(r, sent, response.StatusCode, answer)
 }
+
+// noVersion is one that no object has, so what names it creates one or is rejected.
+const noVersion = "1"
 
 // isConditional reports whether a write says of which object, and of which version of it, it is a change: one that arrives late is rejected
 // then. A JSON patch, which the engine sends for managedFields alone, may name either.
@@ -103,7 +105,8 @@ func isConditional(sent []byte) bool {
 	if either.UID == "" {
 		either = body.Preconditions
 	}
-	return err == nil && either.UID != "" && either.ResourceVersion != ""
+	isForNone := either.ResourceVersion == noVersion
+	return err == nil && either.ResourceVersion != "" && (either.UID != "" || isForNone)
 }
 
 // longestStall is how late a request may arrive: later than a Lease ends.
