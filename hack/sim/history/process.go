@@ -101,12 +101,8 @@ func isConditional(sent []byte) bool {
 		Metadata, Preconditions struct{ UID, ResourceVersion string }
 	}
 	err := yaml.Unmarshal(sent, &body) // what is applied is YAML
-	either := body.Metadata
-	if either.UID == "" {
-		either = body.Preconditions
-	}
-	isForNone := either.ResourceVersion == noVersion
-	return err == nil && either.ResourceVersion != "" && (either.UID != "" || isForNone)
+	isFor := func(uid, version string) bool { return version == noVersion || uid != "" && version != "" }
+	return err == nil && (isFor(body.Metadata.UID, body.Metadata.ResourceVersion) || isFor(body.Preconditions.UID, body.Preconditions.ResourceVersion))
 }
 
 // longestStall is how late a request may arrive: later than a Lease ends.
