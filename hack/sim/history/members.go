@@ -2,9 +2,13 @@ package history
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
@@ -13,16 +17,19 @@ import (
 // rollouts follow the members of sets.
 type rollouts struct {
 	*history
-	// created is the last member of an ordered set that an operator has created, and deleted how many ready ones of another set it has deleted at
+	// wasReady are the members of ordered sets that were ready once, and deleted is how many ready ones of another set an operator has deleted at
 	// a time.
-	created map[string]apiserver.Change
-	deleted map[string]int
+	wasReady sets.Set[types.UID]
+	deleted  map[string]int
 }
 
 // hurried reports a member of a set that an operator creates or deletes too early: of an ordered set, while another one cannot be ready yet; of
 // others, with more ready members at once than may be missing.
 func (r rollouts) hurried(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
 	member := c.Object()
+	if c.After != nil && isTrue(c.After, string(corev1.PodReady)) {
+		r.wasReady.Insert(c.After.GetUID())
+	}
 	if !isByOperator(c) || isCopy(member) {
 		return ""
 	}
@@ -35,10 +42,10 @@ func (r rollouts) hurried(c apiserver.Change, all map[string]*unstructured.Unstr
 		set := fmt.Sprint(c.By, " ", member.GetLabels()[labelOwner], " ", childName(member))
 		switch {
 		case of.Ordered && c.Before == nil:
-			former := r.created[set]
-			r.created[set] = c
-			if former.At.Equal(c.At) && numberOf(former.After) < numberOf(c.After) {
-				return "two members of an ordered set are created at once: " + c.String()
+			before := all[idBefore(member)]
+			isMember := before != nil && before.GetLabels()[labelOwner] == member.GetLabels()[labelOwner] && before.GetKind() == "Pod"
+			if isMember && !r.wasReady.Has(before.GetUID()) {
+				return "a member of an ordered set is created before the one before it was ready: " + c.String()
 			}
 		case !of.Ordered && isDeleted && isTrue(c.Before, string(corev1.PodReady)):
 			set += c.At.String()
@@ -49,6 +56,12 @@ func (r rollouts) hurried(c apiserver.Change, all map[string]*unstructured.Unstr
 		}
 	}
 	return ""
+}
+
+// idBefore returns that of the member of an ordered set which comes before another one.
+func idBefore(member *unstructured.Unstructured) string {
+	number := numberOf(member)
+	return strings.TrimSuffix(idOf(member), strconv.Itoa(number)) + strconv.Itoa(number-1)
 }
 
 // mayBeMissing returns how many ready members of the set of an object may be deleted at once, of which some are deleted; -1 if that is not known.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,16 +22,18 @@ type onces struct {
 	// is tells of children that belong to a phase whether they are created once, and made which operator has, in an entry of the phase.
 	is   map[string]bool
 	made map[string]string
-	// existed tells of children of phases that they existed once.
+	// existed tells of children of phases that they existed once, and of those that are created once in which entry of the phase.
 	existed map[string]bool
 }
 
 // leftEarly reports an object that has left a phase, not for its time, although one of the phase's children has never existed.
 func (o onces) leftEarly(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
 	if c.Before == nil {
-		o.existed[fmt.Sprint(c.After.GetLabels()[labelOwner], "/", c.After.GetLabels()[labelPhase], "/", childName(c.After))] = true
+		id := fmt.Sprint(c.After.GetLabels()[labelOwner], "/", c.After.GetLabels()[labelPhase], "/", childName(c.After))
+		o.existed[id], o.existed[id+entryOf(c.After.GetAnnotations()[annotationEntered])] = true, true
 		return ""
 	}
+	entered, _, _ := unstructured.NestedString(c.Before.Object, "status", "lastPhaseTransitionTime")
 	phase := phaseIn(c.Before)
 	if !isByOperator(c) || phase == "" || phase == phaseIn(c.After) || o.isRestored || c.After.GetDeletionTimestamp() != nil {
 		return ""
@@ -50,12 +53,21 @@ func (o onces) leftEarly(c apiserver.Change, all map[string]*unstructured.Unstru
 		}
 		for _, child := range d.Children {
 			id := fmt.Sprint(c.Before.GetUID(), "/", phase, "/", child.Name)
+			if child.Update == kind.Never && child.OnDelete != kind.Orphan {
+				id += entryOf(entered) // each entry has its own
+			}
 			if child.Phase == phase && child.Set == nil && child.Template != nil && !o.existed[id] && !o.inherits(k, c.Before, child.Name, all) {
 				return fmt.Sprintf("%s has left %s, and its child %s has never existed: %s", idOf(c.Before), phase, child.Name, c)
 			}
 		}
 	}
 	return ""
+}
+
+// entryOf returns the time of an entry as both status and children may write it.
+func entryOf(entered string) string {
+	at, _ := time.Parse(time.RFC3339, entered)
+	return fmt.Sprint(" in ", at.UnixMilli())
 }
 
 // again reports a child that an operator makes again in the same entry of its phase, though it had the answer to the first creation, or the

@@ -26,8 +26,8 @@ import (
 const labelChild, labelPhase, labelOwner, labelDecorator = "fescue.dev/child", "fescue.dev/phase", "fescue.dev/owner-uid", "fescue.dev/decorator"
 
 // annotationOwner names the object that a child was created for, and annotationCreatedAs the type, the name and the child that it was
-// created as.
-const annotationOwner, annotationCreatedAs = "fescue.dev/owner", "fescue.dev/created-as"
+// created as; annotationEntered names the entry of a phase that a child was created in, if it is created once in each.
+const annotationOwner, annotationCreatedAs, annotationEntered = "fescue.dev/owner", "fescue.dev/created-as", "fescue.dev/entered"
 
 // restless returns what is not as the kinds decide it, of all objects that exist at the end of a history. It knows of the engine only the
 // labels of children: what a kind decides about an object and the children that exist must be what exists.

@@ -47,7 +47,7 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 	orphaned := make(map[types.UID]types.UID)
 	members := sets.New[string]()
 	seen := observer{h}
-	rollouts := rollouts{history: h, created: make(map[string]apiserver.Change), deleted: make(map[string]int)}
+	rollouts := rollouts{history: h, wasReady: sets.New[types.UID](), deleted: make(map[string]int)}
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
 		isInherited := c.Before != nil && seen.isInherited(c.Before, last)
