@@ -21,7 +21,8 @@ const (
 	maxKeptBytes = 64 << 10
 )
 
-var errBusy = failuref(http.StatusTooManyRequests, "other requests take all of the memory for requests: %d bytes", bodyBudget)
+var errBusy = failuref(http.StatusTooManyRequests, "other requests take all of the memory for requests: %d bytes",
+	bodyBudget)
 
 // bodies bounds the memory of all request bodies. A buffer grows with what was received, whatever
 // the client announced. When the budget is used up, the request that has been receiving for the

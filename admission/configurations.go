@@ -61,17 +61,21 @@ type Webhooks struct {
 // of them inject, for Pods. The order is fixed. The status and scale subresources are never sent
 // to /default, and of the status only what others change of the engine's records is sent to /validate: the CRD's schema
 // applies to the rest.
-func Configurations(kinds []*kind.Kind, w Webhooks) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
+func Configurations(
+	kinds []*kind.Kind, w Webhooks,
+) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	if w.Name == "" {
 		w.Name = DefaultName
 	}
 	meta := metav1.ObjectMeta{Name: w.Name, Labels: map[string]string{"app.kubernetes.io/managed-by": "fescue"}}
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration"},
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(),
+			Kind: "MutatingWebhookConfiguration"},
 		ObjectMeta: meta,
 	}
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(),
+			Kind: "ValidatingWebhookConfiguration"},
 		ObjectMeta: meta,
 	}
 	var annotations []string
@@ -163,7 +167,8 @@ func (w *Webhooks) recording(kinds []*kind.Kind) []admissionregistrationv1.Valid
 // notBeingDeleted lets finalizers be removed while no replica answers. Otherwise an operator that
 // is gone for good would block the deletion of objects and so of their namespaces.
 func notBeingDeleted() []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{{Name: "not-being-deleted", Expression: "!has(object.metadata.deletionTimestamp)"}}
+	return []admissionregistrationv1.MatchCondition{{Name: "not-being-deleted",
+		Expression: "!has(object.metadata.deletionTimestamp)"}}
 }
 
 // notLeftAlone is notBeingDeleted, except for what a kind with onDelete may act on: something is still
@@ -185,7 +190,8 @@ func (w *Webhooks) namespaceSelector() *metav1.LabelSelector {
 		return nil
 	}
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: slices.Compact(slices.Sorted(slices.Values(w.Namespaces))),
+		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn,
+		Values: slices.Compact(slices.Sorted(slices.Values(w.Namespaces))),
 	}}}
 }
 
@@ -197,8 +203,10 @@ func ruleFor(k *kind.Kind, resources ...string) admissionregistrationv1.RuleWith
 		scope = admissionregistrationv1.ClusterScope
 	}
 	rule := admissionregistrationv1.RuleWithOperations{
-		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{k.GroupVersionKind.Group}, Resources: resources, Scope: &scope},
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create,
+			admissionregistrationv1.Update},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{k.GroupVersionKind.Group}, Resources: resources,
+			Scope: &scope},
 	}
 	for _, version := range k.Versions {
 		rule.APIVersions = append(rule.APIVersions, version.GroupVersionKind.Version)
@@ -236,14 +244,16 @@ func (w *Webhooks) forPods(name, condition string) admissionregistrationv1.Mutat
 		namespaces = &metav1.LabelSelector{}
 	}
 	namespaces.MatchExpressions = append(namespaces.MatchExpressions, metav1.LabelSelectorRequirement{
-		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: slices.Sorted(maps.Keys(excluded)),
+		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn,
+		Values: slices.Sorted(maps.Keys(excluded)),
 	})
 	return admissionregistrationv1.MutatingWebhook{
 		Name:         name,
 		ClientConfig: w.client(InjectPath),
 		Rules: []admissionregistrationv1.RuleWithOperations{{
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: new(admissionregistrationv1.NamespacedScope)},
+			Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+				Resources: []string{"pods"}, Scope: new(admissionregistrationv1.NamespacedScope)},
 		}},
 		FailurePolicy:     new(admissionregistrationv1.Ignore),
 		MatchPolicy:       new(admissionregistrationv1.Equivalent),
@@ -251,7 +261,9 @@ func (w *Webhooks) forPods(name, condition string) admissionregistrationv1.Mutat
 		ObjectSelector:    &metav1.LabelSelector{},
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "asked-for", Expression: condition},
-			{Name: "not-a-mirror", Expression: fmt.Sprintf("!has(object.metadata.annotations) || !(%q in object.metadata.annotations)", mirrorAnnotation)},
+			{Name: "not-a-mirror",
+				Expression: fmt.Sprintf("!has(object.metadata.annotations) || !(%q in object.metadata.annotations)",
+					mirrorAnnotation)},
 		},
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(podTimeoutSeconds)),

@@ -43,9 +43,11 @@ func conversions(kinds *kind.Catalog, log *slog.Logger) opener {
 				if err != nil {
 					// The API server fails as well, with all objects of a list: someone has to know.
 					log.Warn("objects cannot be converted", "to", request.apiVersion, "error", err)
-					return encodeConversion(request.uid, nil, failureOf(http.StatusUnprocessableEntity, err.Error())), outcomeRejected, nil
+					return encodeConversion(request.uid, nil, failureOf(http.StatusUnprocessableEntity, err.Error())),
+						outcomeRejected, nil
 				}
-				return encodeConversion(request.uid, converted, metav1.Status{Status: metav1.StatusSuccess}), result, nil
+				return encodeConversion(request.uid, converted, metav1.Status{Status: metav1.StatusSuccess}), result,
+					nil
 			},
 			failed: func(code int, message string) []byte {
 				return encodeConversion(request.uid, nil, failureOf(code, message))
@@ -81,11 +83,14 @@ func decodeConversion(body []byte) (request *conversionRequest, values int, err 
 
 // convert converts all objects, or returns an error that names the first of which it does not know the kind or
 // the version. What objects lose is logged: one of them must not have the list of all fail.
-func (r *conversionRequest) convert(ctx context.Context, kinds *kind.Catalog, log *slog.Logger) ([]runtime.RawExtension, outcome, error) {
+func (r *conversionRequest) convert(
+	ctx context.Context, kinds *kind.Catalog, log *slog.Logger,
+) ([]runtime.RawExtension, outcome, error) {
 	converted, result := make([]runtime.RawExtension, len(r.objects)), outcomeConverted
 	for i, raw := range r.objects {
 		if err := ctx.Err(); err != nil {
-			return nil, "", failuref(http.StatusServiceUnavailable, "%d of %d objects were converted: %v", i, len(r.objects), err)
+			return nil, "", failuref(http.StatusServiceUnavailable, "%d of %d objects were converted: %v", i,
+				len(r.objects), err)
 		}
 		object, err := decodeObject(fmt.Sprintf("request.objects[%d]", i), raw)
 		if err != nil {
@@ -97,7 +102,8 @@ func (r *conversionRequest) convert(ctx context.Context, kinds *kind.Catalog, lo
 		}
 		if len(lost) > 0 {
 			result = outcomeIncomplete
-			log.Warn("an object is converted without a part", "object", nameOf(object), "error", fmt.Errorf("%s cannot hold %s", r.apiVersion, kind.FieldsOf(lost)))
+			log.Warn("an object is converted without a part", "object", nameOf(object),
+				"error", fmt.Errorf("%s cannot hold %s", r.apiVersion, kind.FieldsOf(lost)))
 		}
 		converted[i].Raw = text
 	}

@@ -112,7 +112,9 @@ func (s *Server) endpoint(path string, open opener) http.Handler {
 // receive receives and answers one HTTP request, or fails with unacceptable if that is not nil. It
 // takes one of the places while it answers. The memory of the request is free when it returns, so a
 // client that does not read its answer holds none of it.
-func (s *Server) receive(w http.ResponseWriter, r *http.Request, unacceptable error, places chan struct{}, open opener) reply {
+func (s *Server) receive(
+	w http.ResponseWriter, r *http.Request, unacceptable error, places chan struct{}, open opener,
+) reply {
 	began := time.Now()
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(began.Add(bodyTimeout)) // a test's recorder has none
@@ -148,7 +150,8 @@ func (s *Server) answer(ctx context.Context, request *exchange, places chan stru
 		waiting, cancel := context.WithTimeout(ctx, maxWait)
 		defer cancel()
 		if err := s.values.Acquire(waiting, int64(request.values)); err != nil {
-			return nil, outcomeFailed, failuref(http.StatusTooManyRequests, "requests with %d values are already being answered", maxValues)
+			return nil, outcomeFailed,
+				failuref(http.StatusTooManyRequests, "requests with %d values are already being answered", maxValues)
 		}
 	}
 	defer s.values.Release(int64(request.values))
@@ -159,7 +162,8 @@ func (s *Server) answer(ctx context.Context, request *exchange, places chan stru
 		defer func() { <-places }()
 		return s.guarded(ctx, request)
 	default:
-		return nil, outcomeFailed, failuref(http.StatusTooManyRequests, "%d requests are already being answered", cap(places))
+		return nil, outcomeFailed, failuref(http.StatusTooManyRequests, "%d requests are already being answered",
+			cap(places))
 	}
 }
 
@@ -170,7 +174,8 @@ func checkHeader(r *http.Request) error {
 		return failuref(http.StatusMethodNotAllowed, "method %s: must be POST", r.Method)
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return failuref(http.StatusUnsupportedMediaType, "Content-Type %q: must be application/json", r.Header.Get("Content-Type"))
+		return failuref(http.StatusUnsupportedMediaType, "Content-Type %q: must be application/json",
+			r.Header.Get("Content-Type"))
 	}
 	return nil
 }
@@ -226,7 +231,8 @@ func (s *Server) failed(request *exchange, err error) reply {
 	if code >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	s.config.Log.Log(context.Background(), level, "webhook request failed", "uid", request.uid, "code", code, "error", err)
+	s.config.Log.Log(context.Background(), level, "webhook request failed", "uid", request.uid, "code", code,
+		"error", err)
 	return reply{code: code, body: request.failed(code, err.Error()), outcome: outcomeFailed}
 }
 

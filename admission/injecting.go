@@ -151,7 +151,8 @@ func (p *Pods) changed(k *kind.Kind, object any) {
 	}
 	injection, err := safely(func() (*inject.Injection, error) { return injectionOf(k, u) })
 	if err != nil {
-		p.log.Warn("object is not injected", "kind", k.GroupVersionKind.Kind, "object", cache.MetaObjectToName(u).String(), "error", err)
+		p.log.Warn("object is not injected", "kind", k.GroupVersionKind.Kind,
+			"object", cache.MetaObjectToName(u).String(), "error", err)
 		object := inject.Object{Kind: k.GroupVersionKind.GroupKind(), Name: u.GetName()}
 		injection = inject.Broken(object, u.GetNamespace(), err)
 	}
@@ -187,7 +188,8 @@ func (p *Pods) set(k *kind.Kind, u *unstructured.Unstructured, injection *inject
 	object := inject.Object{Kind: k.GroupVersionKind.GroupKind(), Name: u.GetName()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := slices.DeleteFunc(slices.Clone(p.byNamespace[u.GetNamespace()]), func(o injectable) bool { return o.injection.Object() == object })
+	known := slices.DeleteFunc(slices.Clone(p.byNamespace[u.GetNamespace()]),
+		func(o injectable) bool { return o.injection.Object() == object })
 	if injection != nil {
 		regarding := &unstructured.Unstructured{}
 		regarding.SetGroupVersionKind(k.GroupVersionKind)

@@ -22,7 +22,8 @@ type metrics struct {
 func newMetrics() *metrics {
 	return &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "controller_runtime_webhook_requests_total", Help: "Reviews (admission and conversion) by HTTP status code.",
+			Name: "controller_runtime_webhook_requests_total",
+			Help: "Reviews (admission and conversion) by HTTP status code.",
 		}, []string{"webhook", "code"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "controller_runtime_webhook_latency_seconds", Help: "How long reviews take.",

@@ -26,7 +26,8 @@ type Namespaces struct {
 // receives its failures.
 func NewNamespaces(client kubernetes.Interface, failed informers.Failed) *Namespaces {
 	source := informers.TypedSource(client, client.CoreV1().Namespaces(), nil)
-	informer := informers.NewInformer(corev1.SchemeGroupVersion.WithResource("namespaces"), source, &corev1.Namespace{}, nil, failed)
+	informer := informers.NewInformer(corev1.SchemeGroupVersion.WithResource("namespaces"), source, &corev1.Namespace{},
+		nil, failed)
 	if err := informer.SetTransform(onlyLabels); err != nil {
 		panic(err) // only a started informer returns one
 	}
@@ -39,7 +40,8 @@ func onlyLabels(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace.Name, ResourceVersion: namespace.ResourceVersion, Labels: namespace.Labels}}, nil
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace.Name,
+		ResourceVersion: namespace.ResourceVersion, Labels: namespace.Labels}}, nil
 }
 
 // Run watches the namespaces until ctx ends.

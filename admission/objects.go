@@ -46,7 +46,9 @@ func newObjects(kinds []*kind.Kind, rights *Rights, podSecurity *PodSecurity) *o
 
 // setDefaults answers with a patch that adds the defaults. An invalid object gets none: another
 // webhook may still repair it, and otherwise it is rejected when it is validated.
-func (o *objects) setDefaults(_ context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (o *objects) setDefaults(
+	_ context.Context, request *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	s, err := o.read(request)
 	if s == nil || err != nil {
 		return allowed(nil), err
@@ -65,7 +67,9 @@ func (o *objects) setDefaults(_ context.Context, request *admissionv1.AdmissionR
 
 // validate rejects objects that their kinds do not allow, or whose author does not have the rights
 // for what they make Fescue do.
-func (o *objects) validate(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (o *objects) validate(
+	ctx context.Context, request *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	if request.SubResource == scaleSubresource {
 		return o.validateScale(ctx, request)
 	}
@@ -90,7 +94,8 @@ func otherVersionWarnings(isOtherVersion func(*kind.Kind) bool, k *kind.Kind) []
 	if isOtherVersion == nil || !isOtherVersion(k) {
 		return nil
 	}
-	return []string{fmt.Sprintf("the CRD %s belongs to another version of the kind than the Fescue that answers, which may be about to be upgraded", k.Name())}
+	return []string{fmt.Sprintf(
+		"the CRD %s belongs to another version of the kind than the Fescue that answers, which may be about to be upgraded", k.Name())}
 }
 
 func (o *objects) validateSubmission(ctx context.Context, s *submission) (*admissionv1.AdmissionResponse, error) {
@@ -131,7 +136,9 @@ const scaleSubresource = "scale"
 const statusSubresource = "status"
 
 // validateScale checks the object that a scale results in, as if its author had submitted the whole of it.
-func (o *objects) validateScale(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (o *objects) validateScale(
+	ctx context.Context, request *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	resource := schema.GroupVersionResource(request.Resource)
 	k := o.kinds.ByResource(resource)
 	if k == nil {
@@ -146,7 +153,8 @@ func (o *objects) validateScale(ctx context.Context, request *admissionv1.Admiss
 	}
 	old, err := o.stored(ctx, resource, cache.ObjectName{Namespace: request.Namespace, Name: request.Name})
 	if err != nil {
-		return nil, failuref(http.StatusServiceUnavailable, "%s %s/%s cannot be read: %v", k.Name(), request.Namespace, request.Name, err)
+		return nil, failuref(http.StatusServiceUnavailable, "%s %s/%s cannot be read: %v", k.Name(), request.Namespace,
+			request.Name, err)
 	}
 	if old == nil {
 		return allowed(nil), nil // the API server says so
@@ -156,12 +164,13 @@ func (o *objects) validateScale(ctx context.Context, request *admissionv1.Admiss
 	if err := unstructured.SetNestedField(scaled, int64(scale.Spec.Replicas), path...); err != nil {
 		return nil, failuref(http.StatusUnprocessableEntity, "%s: %v", k.Scale.SpecReplicasPath, err)
 	}
-	s := &submission{kind: k, request: request, name: request.Name, object: o.newState(k, scaled), old: o.newState(k, old)}
+	s := &submission{kind: k, request: request, name: request.Name, object: o.newState(k, scaled),
+		old: o.newState(k, old)}
 	return o.validateSubmission(ctx, s)
 }
 
-// validateStatus rejects a status in which anyone but the operator changes what the engine records of children: it would
-// forget some, or take objects of others for them.
+// validateStatus rejects a status in which anyone but the operator changes what the engine records of children: it
+// would forget some, or take objects of others for them.
 func (o *objects) validateStatus(request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	if o.rights.isExempt(request.UserInfo.Username) {
 		return allowed(nil), nil
@@ -179,9 +188,11 @@ func (o *objects) validateStatus(request *admissionv1.AdmissionRequest) (*admiss
 	if equality.Semantic.DeepEqual(recorded, before) {
 		return allowed(nil), nil
 	}
-	return rejected(apierrors.NewInvalid(schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}, request.Name, field.ErrorList{
-		field.Forbidden(field.NewPath("status", kind.ChildInventory), "only the account of the operator may change it"),
-	}))
+	return rejected(apierrors.NewInvalid(schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind},
+		request.Name, field.ErrorList{
+			field.Forbidden(field.NewPath("status", kind.ChildInventory),
+				"only the account of the operator may change it"),
+		}))
 }
 
 // allowed accepts a request, changed by a patch if there is one.
@@ -200,7 +211,8 @@ func rejected(err error) (*admissionv1.AdmissionResponse, error) {
 	if status, ok := err.(apierrors.APIStatus); ok {
 		result := status.Status()
 		return &admissionv1.AdmissionResponse{Result: &metav1.Status{
-			Status: result.Status, Code: result.Code, Reason: result.Reason, Message: result.Message, Details: result.Details,
+			Status: result.Status, Code: result.Code, Reason: result.Reason, Message: result.Message,
+			Details: result.Details,
 		}}, nil
 	}
 	return nil, err

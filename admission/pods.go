@@ -71,7 +71,8 @@ type PodsConfig struct {
 func NewPods(config PodsConfig) (*Pods, error) {
 	p := &Pods{
 		injector:  inject.NewInjector(config.OwnNamespace, config.Kinds),
-		informers: config.Informers, skipped: config.Skipped, security: config.Security, isOtherVersion: config.IsOtherVersion, log: config.Log,
+		informers: config.Informers, skipped: config.Skipped, security: config.Security,
+		isOtherVersion: config.IsOtherVersion, log: config.Log,
 		metrics: newInjectionMetrics(config.Kinds), byNamespace: make(map[string][]injectable),
 	}
 	if config.Metrics != nil {
@@ -95,7 +96,9 @@ func NewPods(config PodsConfig) (*Pods, error) {
 
 // Inject returns the answer for one Pod. It fails until all objects are known, because otherwise
 // an object that is not known yet would be reported as missing.
-func (p *Pods) Inject(ctx context.Context, request *admissionv1.AdmissionRequest) (patch []byte, warnings []string, err error) {
+func (p *Pods) Inject(
+	ctx context.Context, request *admissionv1.AdmissionRequest,
+) (patch []byte, warnings []string, err error) {
 	injector, err := p.ready()
 	if err != nil {
 		return nil, nil, err
@@ -107,7 +110,8 @@ func (p *Pods) Inject(ctx context.Context, request *admissionv1.AdmissionRequest
 	if err != nil {
 		return nil, nil, err
 	}
-	result, err := injector.Inject(ctx, inject.Target{Text: request.Object.Raw, Namespace: request.Namespace}, candidates)
+	result, err := injector.Inject(ctx, inject.Target{Text: request.Object.Raw, Namespace: request.Namespace},
+		candidates)
 	if errors.Is(err, jsontext.ErrTooDeep) { // its annotations cannot be read
 		return nil, []string{"nothing is injected: the Pod " + err.Error()}, nil
 	}
@@ -120,7 +124,8 @@ func (p *Pods) Inject(ctx context.Context, request *admissionv1.AdmissionRequest
 	}
 	warnings = result.Warnings()
 	for _, k := range p.kinds {
-		if slices.ContainsFunc(result.Outcomes, func(o inject.Outcome) bool { return o.Kind == k.kind.GroupVersionKind.GroupKind() }) {
+		if slices.ContainsFunc(result.Outcomes,
+			func(o inject.Outcome) bool { return o.Kind == k.kind.GroupVersionKind.GroupKind() }) {
 			warnings = append(warnings, otherVersionWarnings(p.isOtherVersion, k.kind)...)
 		}
 	}

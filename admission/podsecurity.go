@@ -41,7 +41,8 @@ func (p *PodSecurity) check(ctx context.Context, s *submission) error {
 	}
 	add, err := s.object.evaluate().Add()
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("what %s %q injects: %w", s.kind.GroupVersionKind.Kind, s.name, err))
+		return apierrors.NewInternalError(fmt.Errorf("what %s %q injects: %w", s.kind.GroupVersionKind.Kind, s.name,
+			err))
 	}
 	var pod corev1.Pod
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(add, &pod); err != nil {
@@ -57,7 +58,8 @@ func (p *PodSecurity) check(ctx context.Context, s *submission) error {
 		return err
 	}
 	if len(errs) > 0 {
-		return forbidden(s, fmt.Sprintf("the namespace %q has no valid Pod Security level: %v", s.request.Namespace, errs.ToAggregate()))
+		return forbidden(s, fmt.Sprintf("the namespace %q has no valid Pod Security level: %v", s.request.Namespace,
+			errs.ToAggregate()))
 	}
 	if violation := p.violation(level, &pod); violation != "" {
 		return forbidden(s, violation)
@@ -99,7 +101,8 @@ func (p *PodSecurity) violation(level api.LevelVersion, part *corev1.Pod) string
 // forbidden returns an Invalid error for the whole spec: only the kind knows which of its fields
 // becomes which part of the Pod.
 func forbidden(s *submission, detail string) error {
-	return apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name, field.ErrorList{field.Forbidden(field.NewPath("spec"), detail)})
+	return apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name,
+		field.ErrorList{field.Forbidden(field.NewPath("spec"), detail)})
 }
 
 // inheritFromPod sets what every Pod of the level restricted sets itself, and what containers

@@ -41,9 +41,9 @@ func needsOfReads(k *kind.Kind) (needs []need) {
 	return needs
 }
 
-// needsOfReads lists what the author of the object needs for what the kind reads for it. Nothing is read for an object with
-// errors, or for which that cannot be told. But it may lose its errors without its author: by a label, or by another schema.
-// What it reads then is not known.
+// needsOfReads lists what the author of the object needs for what the kind reads for it. Nothing is read for an object
+// with errors, or for which that cannot be told. But it may lose its errors without its author: by a label, or by
+// another schema. What it reads then is not known.
 func (s *state) needsOfReads() []need {
 	checked := s.check().Stored()
 	lookups, err := s.kind.LookupsOf(s.budget, checked.Object)
@@ -61,7 +61,8 @@ func (s *state) places(namespace string) kind.Places {
 		return s.kind.AnyPlaces(namespace)
 	}
 	object := maps.Clone(checked.Object)
-	if metadata, ok := object["metadata"].(map[string]any); ok && namespace != "" { // one that is created may state none
+	// one that is created may state none
+	if metadata, ok := object["metadata"].(map[string]any); ok && namespace != "" {
 		metadata = maps.Clone(metadata)
 		metadata["namespace"], object["metadata"] = namespace, metadata
 	}

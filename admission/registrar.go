@@ -69,7 +69,8 @@ func (r *Registrar) InUse(ctx context.Context) error {
 		return nil
 	}
 	mutating, _ := Configurations(nil, r.webhooks)
-	byName := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, mutating.Name).String()}
+	byName := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField,
+		mutating.Name).String()}
 	api := r.client.AdmissionregistrationV1()
 	var clients []admissionregistrationv1.WebhookClientConfig
 	if list, err := api.MutatingWebhookConfigurations().List(ctx, byName); err == nil {
@@ -88,7 +89,8 @@ func (r *Registrar) InUse(ctx context.Context) error {
 	}
 	for _, client := range clients {
 		if s := client.Service; s != nil {
-			return fmt.Errorf("the webhook configurations %q belong to an installation: they call the Service %s/%s", mutating.Name, s.Namespace, s.Name)
+			return fmt.Errorf("the webhook configurations %q belong to an installation: they call the Service %s/%s",
+				mutating.Name, s.Namespace, s.Name)
 		}
 	}
 	return nil
@@ -102,7 +104,8 @@ func (r *Registrar) apply(ctx context.Context) error {
 	if err != nil {
 		return cmp.Or(r.InUse(ctx), fmt.Errorf("apply the mutating webhook configuration: %w", err))
 	}
-	appliedValidating, err := applied(ctx, validating, api.ValidatingWebhookConfigurations().Patch, validatingConditions)
+	appliedValidating, err := applied(ctx, validating, api.ValidatingWebhookConfigurations().Patch,
+		validatingConditions)
 	if err != nil {
 		return cmp.Or(r.InUse(ctx), fmt.Errorf("apply the validating webhook configuration: %w", err))
 	}
@@ -117,14 +120,16 @@ func (r *Registrar) apply(ctx context.Context) error {
 // removed, because they could keep the API server from calling a webhook.
 func applied[T metav1.Object](
 	ctx context.Context, wanted T,
-	patch func(ctx context.Context, name string, form types.PatchType, body []byte, options metav1.PatchOptions, subresources ...string) (T, error),
+	patch func(ctx context.Context, name string, form types.PatchType, body []byte, options metav1.PatchOptions,
+		subresources ...string) (T, error),
 	conditions func(T) []conditions,
 ) (T, error) {
 	body, err := json.Marshal(wanted)
 	if err != nil {
 		return wanted, err
 	}
-	live, err := patch(ctx, wanted.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
+	live, err := patch(ctx, wanted.GetName(), types.ApplyPatchType, body,
+		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
 	if err != nil {
 		return live, err
 	}
@@ -164,7 +169,8 @@ func replaceConditions(wanted, live []conditions) (operations []operation) {
 	for i, webhook := range live {
 		for _, want := range wanted {
 			if want.webhook == webhook.webhook && !slices.Equal(want.list, webhook.list) {
-				operations = append(operations, operation{"replace", fmt.Sprintf("/webhooks/%d/matchConditions", i), want.list})
+				operations = append(operations, operation{"replace", fmt.Sprintf("/webhooks/%d/matchConditions", i),
+					want.list})
 			}
 		}
 	}
@@ -187,9 +193,11 @@ func (r *Registrar) Run(ctx context.Context) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	for _, informer := range []cache.SharedIndexInformer{
-		informers.NewInformer(version.WithResource("mutatingwebhookconfigurations"), informers.TypedSource(r.client, api.MutatingWebhookConfigurations(), byName),
+		informers.NewInformer(version.WithResource("mutatingwebhookconfigurations"),
+			informers.TypedSource(r.client, api.MutatingWebhookConfigurations(), byName),
 			&admissionregistrationv1.MutatingWebhookConfiguration{}, nil, r.WatchFailed),
-		informers.NewInformer(version.WithResource("validatingwebhookconfigurations"), informers.TypedSource(r.client, api.ValidatingWebhookConfigurations(), byName),
+		informers.NewInformer(version.WithResource("validatingwebhookconfigurations"),
+			informers.TypedSource(r.client, api.ValidatingWebhookConfigurations(), byName),
 			&admissionregistrationv1.ValidatingWebhookConfiguration{}, nil, r.WatchFailed),
 	} {
 		_, err := informer.AddEventHandler(handler)

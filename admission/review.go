@@ -45,8 +45,8 @@ func failuref(code int, format string, args ...any) *failure {
 // reviewType is the only type of review; Kubernetes 1.22 removed v1beta1.
 var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 
-// decodeReview reads the request of an AdmissionReview, and counts the values in the body. The raw objects of the request share
-// memory with body. With an error comes a request with the UID, if that could be read.
+// decodeReview reads the request of an AdmissionReview, and counts the values in the body. The raw objects of the
+// request share memory with body. With an error comes a request with the UID, if that could be read.
 func decodeReview(body []byte) (request *admissionv1.AdmissionRequest, values int, err error) {
 	request = &admissionv1.AdmissionRequest{}
 	values, err = decodeRequest(body, reviewType, &request.UID, func(name []byte, value jsontext.Value) error {
@@ -58,7 +58,9 @@ func decodeReview(body []byte) (request *admissionv1.AdmissionRequest, values in
 // decodeRequest reads the request of a review of a type, field by field, and counts the values in the
 // body. field reads the UID into uid. If something cannot be read, the UID is read nevertheless: the API
 // server writes it first, so it can mostly be read from a body that is cut off.
-func decodeRequest(body []byte, want metav1.TypeMeta, uid *types.UID, field func(name []byte, value jsontext.Value) error) (values int, err error) {
+func decodeRequest(
+	body []byte, want metav1.TypeMeta, uid *types.UID, field func(name []byte, value jsontext.Value) error,
+) (values int, err error) {
 	review, err := jsontext.ParseTo(body, reviewLevels)
 	defer review.Release()
 	given := review.Member("request")
@@ -71,16 +73,19 @@ func decodeRequest(body []byte, want metav1.TypeMeta, uid *types.UID, field func
 		return 0, failuref(http.StatusBadRequest, "request body: %v", err)
 	}
 	if values = review.ValuesOfText(); values > maxValues {
-		return values, failuref(http.StatusRequestEntityTooLarge, "request body: has %d values: must have at most %d", values, maxValues)
+		return values, failuref(http.StatusRequestEntityTooLarge, "request body: has %d values: must have at most %d",
+			values, maxValues)
 	}
 	if err := decodeFields(given, field); err != nil {
 		return values, failuref(http.StatusBadRequest, "request body: request%v", err)
 	}
 	var reviewed metav1.TypeMeta
-	err = errors.Join(decodeText(&reviewed.APIVersion, review.Member("apiVersion")), decodeText(&reviewed.Kind, review.Member("kind")))
+	err = errors.Join(decodeText(&reviewed.APIVersion, review.Member("apiVersion")),
+		decodeText(&reviewed.Kind, review.Member("kind")))
 	switch {
 	case err != nil || reviewed != want:
-		return values, failuref(http.StatusBadRequest, "request body: apiVersion %q, kind %q: must be %s, %s", reviewed.APIVersion, reviewed.Kind, want.APIVersion, want.Kind)
+		return values, failuref(http.StatusBadRequest, "request body: apiVersion %q, kind %q: must be %s, %s",
+			reviewed.APIVersion, reviewed.Kind, want.APIVersion, want.Kind)
 	case !given.IsSet():
 		return values, failuref(http.StatusBadRequest, "request: Required value")
 	case *uid == "":
@@ -113,7 +118,8 @@ func decodeField(r *admissionv1.AdmissionRequest, name []byte, value jsontext.Va
 		return decodeGroup(value, &r.Resource.Group, &r.Resource.Version, "resource", &r.Resource.Resource)
 	case "requestResource":
 		r.RequestResource = &metav1.GroupVersionResource{}
-		return decodeGroup(value, &r.RequestResource.Group, &r.RequestResource.Version, "resource", &r.RequestResource.Resource)
+		return decodeGroup(value, &r.RequestResource.Group, &r.RequestResource.Version, "resource",
+			&r.RequestResource.Resource)
 	case "userInfo":
 		return decodeAny(&r.UserInfo, value)
 	case "dryRun":
@@ -192,7 +198,8 @@ func failed(code int, message string) *admissionv1.AdmissionResponse {
 // failureOf returns the status of a request that failed.
 func failureOf(code int, message string) metav1.Status {
 	return metav1.Status{
-		Status: metav1.StatusFailure, Code: int32(code), Reason: metav1.StatusReason(http.StatusText(code)), Message: message,
+		Status: metav1.StatusFailure, Code: int32(code), Reason: metav1.StatusReason(http.StatusText(code)),
+		Message: message,
 	}
 }
 

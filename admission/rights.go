@@ -50,7 +50,8 @@ const autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
 // SubjectAccessReviewer asks the API server about the rights of a user. client-go's
 // SubjectAccessReviewInterface implements it.
 type SubjectAccessReviewer interface {
-	Create(context.Context, *authorizationv1.SubjectAccessReview, metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
+	Create(context.Context, *authorizationv1.SubjectAccessReview, metav1.CreateOptions) (
+		*authorizationv1.SubjectAccessReview, error)
 }
 
 // Rights checks what the author of an object has to be allowed to do. Fescue creates the
@@ -96,10 +97,10 @@ type need struct {
 	in *string
 }
 
-// NewRights collects what each kind does: it creates its children, the children of children that
-// are of a kind themselves, and Pods if it injects; it gives away rights by RoleBindings and roles; it reads what
-// those children read; and it deletes objects with the labels of a set with strays: "Delete". The mapper finds where types are served. The exempt users are not
-// checked, above all Fescue's own.
+// NewRights collects what each kind does: it creates its children, the children of children that are of a kind
+// themselves, and Pods if it injects; it gives away rights by RoleBindings and roles; it reads what those children
+// read; and it deletes objects with the labels of a set with strays: "Delete". The mapper finds where types are served.
+// The exempt users are not checked, above all Fescue's own.
 func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*kind.Kind, exempt ...string) *Rights {
 	r := &Rights{
 		reviewer: reviewer,
@@ -111,7 +112,8 @@ func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*
 	catalog := kind.NewCatalog(kinds...)
 	for _, k := range kinds {
 		gk := k.GroupVersionKind.GroupKind()
-		r.resources.Store(gk, served{k.GroupVersionResource().GroupResource(), k.Scope == apiextensionsv1.NamespaceScoped})
+		r.resources.Store(gk,
+			served{k.GroupVersionResource().GroupResource(), k.Scope == apiextensionsv1.NamespaceScoped})
 		r.needs[gk] = needsOf(k, catalog)
 	}
 	return r
@@ -178,7 +180,8 @@ func needsOf(first *kind.Kind, kinds *kind.Catalog) (needs []need) {
 		}
 	}
 	slices.SortStableFunc(needs, func(a, b need) int {
-		return cmp.Or(strings.Compare(a.of.GroupKind().String(), b.of.GroupKind().String()), strings.Compare(a.verb, b.verb))
+		return cmp.Or(strings.Compare(a.of.GroupKind().String(), b.of.GroupKind().String()),
+			strings.Compare(a.verb, b.verb))
 	})
 	return needs
 }
@@ -232,7 +235,9 @@ func (r *Rights) isExempt(user string) bool { return r == nil || r.exempt.Has(us
 
 // check returns a Forbidden error that names all rights that the author of a request does not
 // have: those that the kind always needs, for children in places, and those for what it reads for the object.
-func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest, places kind.Places, reads []need) error {
+func (r *Rights) check(
+	ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest, places kind.Places, reads []need,
+) error {
 	user := request.UserInfo.Username
 	if r.isExempt(user) || user == autoscaler && request.SubResource == scaleSubresource {
 		return nil
@@ -289,7 +294,8 @@ func (r *Rights) may(ctx context.Context, user authenticationv1.UserInfo, do rig
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user.Username, UID: user.UID, Groups: user.Groups,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: do.verb, Group: do.resource.Group, Resource: do.resource.Resource, Namespace: do.namespace, Name: do.name},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: do.verb, Group: do.resource.Group,
+			Resource: do.resource.Resource, Namespace: do.namespace, Name: do.name},
 	}}
 	for name, values := range user.Extra {
 		if review.Spec.Extra == nil {

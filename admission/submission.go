@@ -46,7 +46,8 @@ func (o *objects) read(request *admissionv1.AdmissionRequest) (*submission, erro
 	gvk := schema.GroupVersionKind(request.Kind)
 	k := o.kinds.ByGVK(gvk)
 	if k == nil {
-		return nil, failuref(http.StatusNotFound, "request.kind: %s is not a kind that this server knows", kind.TypeName(gvk))
+		return nil, failuref(http.StatusNotFound, "request.kind: %s is not a kind that this server knows",
+			kind.TypeName(gvk))
 	}
 	object, err := decodeObject("request.object", request.Object.Raw)
 	if err != nil {
@@ -131,7 +132,8 @@ func (s *submission) asStored() (*submission, field.ErrorList) {
 	if len(errs) > 0 {
 		return s, errs
 	}
-	if errs = s.kind.Versions.Losses(converted.object.budget, converted.object.check().Object); len(errs) > 0 && s.old != nil {
+	if errs = s.kind.Versions.Losses(converted.object.budget, converted.object.check().Object); len(errs) > 0 &&
+		s.old != nil {
 		before = s.kind.Versions.Losses(converted.old.budget, converted.old.check().Object)
 	}
 	return &converted, without(errs, before)

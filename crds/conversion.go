@@ -83,7 +83,8 @@ func CallAt(crd *unstructured.Unstructured, k *kind.Kind, w Webhook) error {
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,
-		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: w.clientConfig(), ConversionReviewVersions: reviewVersions()},
+		Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: w.clientConfig(),
+			ConversionReviewVersions: reviewVersions()},
 	})
 	if err != nil {
 		return fmt.Errorf("CRD of %s: %w", kind.TypeName(k.GroupVersionKind), err)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Dropped are fields that objects may have by the CRD that was installed before, and not by the one that replaced it. The
-// API server answers without them, and the next write of an object removes them.
+// Dropped are fields that objects may have by the CRD that was installed before, and not by the one that replaced it.
+// The API server answers without them, and the next write of an object removes them.
 type Dropped struct {
 	// Version is that of the API. A version that only one of the two CRDs has is not compared.
 	Version string
@@ -27,18 +27,21 @@ func (d Dropped) String() string {
 	if len(names) > maxDropped {
 		names, more = names[:maxDropped], fmt.Sprintf(" and %d more", len(names)-maxDropped)
 	}
-	return fmt.Sprintf("version %s of the installed CRD has %s%s, and the new one has not: objects lose these fields when they are next written",
+	return fmt.Sprintf(
+		"version %s of the installed CRD has %s%s, and the new one has not: objects lose these fields when they are next written",
 		d.Version, strings.Join(names, ", "), more)
 }
 
 // droppedBy compares two CRDs.
 func droppedBy(installed, wanted *apiextensionsv1.CustomResourceDefinition) (all []Dropped) {
 	for _, before := range installed.Spec.Versions {
-		i := slices.IndexFunc(wanted.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == before.Name })
+		i := slices.IndexFunc(wanted.Spec.Versions,
+			func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == before.Name })
 		if i < 0 || before.Schema == nil || wanted.Spec.Versions[i].Schema == nil {
 			continue
 		}
-		if fields := droppedFields(before.Schema.OpenAPIV3Schema, wanted.Spec.Versions[i].Schema.OpenAPIV3Schema, ""); len(fields) > 0 {
+		if fields := droppedFields(before.Schema.OpenAPIV3Schema, wanted.Spec.Versions[i].Schema.OpenAPIV3Schema,
+			""); len(fields) > 0 {
 			all = append(all, Dropped{before.Name, fields})
 		}
 	}
@@ -48,8 +51,8 @@ func droppedBy(installed, wanted *apiextensionsv1.CustomResourceDefinition) (all
 // givenFields are those at the top of an object that users do not write, or that every schema has.
 var givenFields = sets.New("apiVersion", "kind", "metadata", "status")
 
-// droppedFields returns the paths of what one schema keeps and another does not. An object whose value has another type is
-// invalid, and loses nothing.
+// droppedFields returns the paths of what one schema keeps and another does not. An object whose value has another type
+// is invalid, and loses nothing.
 func droppedFields(before, after *apiextensionsv1.JSONSchemaProps, path string) (paths []string) {
 	if before == nil || after == nil || before.Type != after.Type && before.Type != "" {
 		return nil
@@ -74,7 +77,8 @@ func droppedFields(before, after *apiextensionsv1.JSONSchemaProps, path string) 
 	switch {
 	case before.AdditionalProperties == nil && !keepsUnknown(before), keepsUnknown(after):
 	case after.AdditionalProperties != nil && before.AdditionalProperties != nil:
-		paths = append(paths, droppedFields(before.AdditionalProperties.Schema, after.AdditionalProperties.Schema, at("*"))...)
+		paths = append(paths, droppedFields(before.AdditionalProperties.Schema, after.AdditionalProperties.Schema,
+			at("*"))...)
 	case after.AdditionalProperties == nil && after.Type == "object":
 		paths = append(paths, at("*"))
 	}

@@ -22,17 +22,17 @@ import (
 // fieldManager owns the fields of installed CRDs.
 const fieldManager = "fescue-crds"
 
-// installedByAnnotation is on a CRD and names the process that installed it last. So each process that installs a CRD changes its version, even if
-// nothing else differs, and what a frozen process sends later is a conflict.
+// installedByAnnotation is on a CRD and names the process that installed it last. So each process that installs a CRD
+// changes its version, even if nothing else differs, and what a frozen process sends later is a conflict.
 const installedByAnnotation = "fescue.dev/installed-by"
 
-// noVersion is a resourceVersion that no object has: the first write of etcd makes 2. An apply that names it creates an object, and is a conflict if
-// there is one.
+// noVersion is a resourceVersion that no object has: the first write of etcd makes 2. An apply that names it creates an
+// object, and is a conflict if there is one.
 const noVersion = "1"
 
-// Apply creates or upgrades the CRD of a kind by server-side apply, and returns the fields that objects lose by that. The API
-// server may serve it later, or never: see Accepted. A CRD that changes meanwhile is a conflict.
-// at is what converts objects, if the kind has conversions, and by is the identity of this process.
+// Apply creates or upgrades the CRD of a kind by server-side apply, and returns the fields that objects lose by that.
+// The API server may serve it later, or never: see Accepted. A CRD that changes meanwhile is a conflict. at is what
+// converts objects, if the kind has conversions, and by is the identity of this process.
 func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webhook, by string) ([]Dropped, error) {
 	object, err := Object(k, false)
 	if err != nil {
@@ -50,7 +50,8 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 	object.SetUID(installed.UID)
 	object.SetResourceVersion(cmp.Or(installed.ResourceVersion, noVersion))
 	apply := func() error {
-		_, err := definitions(client).Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		_, err := definitions(client).Apply(ctx, object.GetName(), object,
+			metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		return err
 	}
 	err = apply()
@@ -66,8 +67,11 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 	return droppedBy(installed, k.Definition()), nil
 }
 
-// callOnlyAt has the version of a CRD that object names call a webhook, instead of what it calls now, and returns its new version.
-func callOnlyAt(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured, at Webhook) (version string, err error) {
+// callOnlyAt has the version of a CRD that object names call a webhook, instead of what it calls now, and returns its
+// new version.
+func callOnlyAt(
+	ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured, at Webhook,
+) (version string, err error) {
 	patch, err := at.Patch()
 	if err != nil {
 		return "", err
@@ -77,18 +81,22 @@ func callOnlyAt(ctx context.Context, client dynamic.Interface, object *unstructu
 	if err != nil {
 		return "", err
 	}
-	patched, err := definitions(client).Patch(ctx, object.GetName(), types.MergePatchType, text, metav1.PatchOptions{FieldManager: fieldManager})
+	patched, err := definitions(client).Patch(ctx, object.GetName(), types.MergePatchType, text,
+		metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil {
 		return "", err
 	}
 	return patched.GetResourceVersion(), nil
 }
 
-// installedOf reads the installed CRD of a kind. If there is none, the result has no versions. The operator may list CRDs, and
-// not get them.
-func installedOf(ctx context.Context, client dynamic.Interface, k *kind.Kind) (*apiextensionsv1.CustomResourceDefinition, error) {
+// installedOf reads the installed CRD of a kind. If there is none, the result has no versions. The operator may list
+// CRDs, and not get them.
+func installedOf(
+	ctx context.Context, client dynamic.Interface, k *kind.Kind,
+) (*apiextensionsv1.CustomResourceDefinition, error) {
 	installed := &apiextensionsv1.CustomResourceDefinition{}
-	list, err := definitions(client).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String()})
+	list, err := definitions(client).List(ctx,
+		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String()})
 	for i := 0; err == nil && i < len(list.Items); i++ {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, installed)
 	}
@@ -105,8 +113,8 @@ func definitions(client dynamic.Interface) dynamic.NamespaceableResourceInterfac
 	return client.Resource(Resource)
 }
 
-// Accepted returns nil if the API server serves a CRD, or else why it does not, in its own words. One that is being deleted is served
-// until its last object is gone.
+// Accepted returns nil if the API server serves a CRD, or else why it does not, in its own words. One that is being
+// deleted is served until its last object is gone.
 func Accepted(crd *unstructured.Unstructured) error {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	established := false
@@ -116,7 +124,8 @@ func Accepted(crd *unstructured.Unstructured) error {
 		switch condition["type"] {
 		case string(apiextensionsv1.NamesAccepted):
 			if condition["status"] == string(apiextensionsv1.ConditionFalse) {
-				return fmt.Errorf("the API server does not accept the CRD %s: %v: %v", crd.GetName(), condition["reason"], condition["message"])
+				return fmt.Errorf("the API server does not accept the CRD %s: %v: %v", crd.GetName(),
+					condition["reason"], condition["message"])
 			}
 		case string(apiextensionsv1.Established):
 			established = isTrue

@@ -72,7 +72,8 @@ func formerVersions(crd *unstructured.Unstructured, k *kind.Kind) ([]string, err
 	for _, v := range versions {
 		version, _ := v.(map[string]any)
 		if version["storage"] == true && version["name"] != k.GroupVersionKind.Version {
-			return nil, fmt.Errorf("CRD %s stores version %v, and the kind %s: apply the CRD of the kind first", k.Name(), version["name"], k.GroupVersionKind.Version)
+			return nil, fmt.Errorf("CRD %s stores version %v, and the kind %s: apply the CRD of the kind first",
+				k.Name(), version["name"], k.GroupVersionKind.Version)
 		}
 	}
 	stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
@@ -120,7 +121,9 @@ func (m Migration) rewriteAll(ctx context.Context, k *kind.Kind, result *Migrate
 // ListPage lists a page of objects. If the pages before took longer than the API server keeps the version of
 // the list, 5 minutes by default, it returns the next page of a newer version. So the pages together may lack
 // objects that were created meanwhile, which a migration does not need.
-func ListPage(ctx context.Context, client dynamic.ResourceInterface, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+func ListPage(
+	ctx context.Context, client dynamic.ResourceInterface, options metav1.ListOptions,
+) (*unstructured.UnstructuredList, error) {
 	list, err := client.List(ctx, options)
 	if next := continueAfter(err); next != "" {
 		options.Continue = next
@@ -140,7 +143,9 @@ func continueAfter(err error) string {
 
 // rewrite updates one object. If someone else has written it since it was read, it is stored in the
 // present version as well.
-func (m Migration) rewrite(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured, result *Migrated) error {
+func (m Migration) rewrite(
+	ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured, result *Migrated,
+) error {
 	if m.DryRun {
 		return nil
 	}
@@ -169,10 +174,13 @@ func (m Migration) forget(ctx context.Context, k *kind.Kind, former []string) er
 		if err != nil {
 			return err
 		}
-		if other := slices.DeleteFunc(now, func(version string) bool { return slices.Contains(former, version) }); len(other) > 0 {
-			return fmt.Errorf("meanwhile, objects may have been stored as %s: run the migration again", strings.Join(other, ", "))
+		if other := slices.DeleteFunc(now, func(version string) bool { return slices.Contains(former, version) }); len(
+			other) > 0 {
+			return fmt.Errorf("meanwhile, objects may have been stored as %s: run the migration again",
+				strings.Join(other, ", "))
 		}
-		if err := unstructured.SetNestedStringSlice(crd.Object, []string{k.GroupVersionKind.Version}, "status", "storedVersions"); err != nil {
+		if err := unstructured.SetNestedStringSlice(crd.Object, []string{k.GroupVersionKind.Version}, "status",
+			"storedVersions"); err != nil {
 			return err
 		}
 		_, err = definitions(m.Client).UpdateStatus(ctx, crd, metav1.UpdateOptions{FieldManager: fieldManager})

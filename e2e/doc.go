@@ -55,8 +55,8 @@
 //   - metrics_test.go, metricsauth_test.go: what operators report
 //   - apiserver_test.go: the API server and the compiled schemas judge objects alike
 //
-// Whether the right children exist in the end, whatever others do and whenever operators are killed, is what the histories of
-// hack/sim ask, of more kinds than these: here, one test for each promise is left of it.
+// Whether the right children exist in the end, whatever others do and whenever operators are killed, is what the
+// histories of hack/sim ask, of more kinds than these: here, one test for each promise is left of it.
 //
 // The promises of the README and docs/, each with the tests that hold it on the API server:
 //
@@ -68,8 +68,8 @@
 //   - what is created once is not created again before its phase is entered again: TestDeletedPodStallsItsAt,
 //     TestCommandRunsOnce, TestPhaseIsEnteredAgain
 //   - an outage of the API server, and a stop, lose nothing: TestAPIServerOutage, TestStopFinishesTheRunningReconcile
-//   - an idle operator sends no requests, and an object takes few: TestIdleAtsSendNoRequests, TestIdleSetsSendNoRequests,
-//     TestRequestsOfOneAt, TestRequestsOfChildren
+//   - an idle operator sends no requests, and an object takes few: TestIdleAtsSendNoRequests,
+//     TestIdleSetsSendNoRequests, TestRequestsOfOneAt, TestRequestsOfChildren
 //   - a restart writes nothing: TestRestart
 //   - an operator starts although requests fail: TestStartWhileRequestsFail
 //   - children follow their templates: TestChildrenFollowTheirTemplates, TestWatcherKeepsItsConfigMap,
@@ -82,19 +82,21 @@
 //   - decorators add to existing objects, and clean up: TestDecorator
 //   - kinds and decorators that lead back to themselves end: TestKindThatLeadsBackEnds, TestWhatOutlivesItsOwnerEnds,
 //     TestDecoratorsThatLeadBackEnd
-//   - objects follow what they read, and a user cannot have read what they may not: TestReads, TestReadsOfOthersAreDenied
+//   - objects follow what they read, and a user cannot have read what they may not: TestReads,
+//     TestReadsOfOthersAreDenied
 //   - no message shows a value of a Secret: TestSensitiveValuesAreNotShown
 //   - children in other namespaces go with their object, and need their author's rights: TestElsewhereKeepsItsChildren,
 //     TestChildrenElsewhereAreDenied
-//   - they are restored, also members of sets, and those that are lost are reported: TestElsewhereRestoresDamagedMembers,
-//     TestLostChildrenElsewhereAreReported
+//   - they are restored, also members of sets, and those that are lost are reported:
+//     TestElsewhereRestoresDamagedMembers, TestLostChildrenElsewhereAreReported
 //   - nobody else changes where they are recorded: TestRecordsOfChildrenAreTheOperators
 //   - an object cleans up before it is deleted: TestOnDeleteByPropagation
 //   - damaged children go with their object, and orphaned ones stay: TestLostReferencesOfAnObjectThatIsDeleted,
 //     TestOrphansAreNotTakenBack
 //   - a namespace or a CRD can be deleted, whatever its objects wait for: TestNamespaceIsDeletedInEveryPhase,
 //     TestNamespaceOfChildrenElsewhereIsDeleted, TestCRDIsDeletedWithItsObjects
-//   - objects that are restored from a backup run nothing again: TestRestoreRunsNothingAgain, TestRestoreOfChildrenElsewhere
+//   - objects that are restored from a backup run nothing again: TestRestoreRunsNothingAgain,
+//     TestRestoreOfChildrenElsewhere
 //   - invalid objects are rejected, also without webhooks: TestWebhooks, TestInvalidStoredObjectIsStalled
 //   - objects that became invalid can be deleted: TestInvalidObjectsCanGo
 //   - Pods get their sidecars: TestPodWebhooks, TestInjectedPodsOfAWatcher
@@ -103,7 +105,8 @@
 //     TestEvaluationThatTakesTooLong
 //   - objects of kinds that are gone are named: TestObjectsWithoutAKindAreNamed
 //   - a kind about which Fescue and CUE disagree does not start: TestDisputedKindsDoNotStart
-//   - an older kind stands back, and CRDs are upgraded: TestOlderKindStandsBack, TestLeaderInstalls, TestInstallUpgradesCRDs
+//   - an older kind stands back, and CRDs are upgraded: TestOlderKindStandsBack, TestLeaderInstalls,
+//     TestInstallUpgradesCRDs
 //   - several processes share the work: TestLeaderIsKilled, TestShardsAreShared
 //   - the printed rights suffice, and all others are missing: all tests, and TestRightToBind
 //   - Flux and kpt read the status: TestKstatusOfAt

@@ -58,7 +58,9 @@ type applier struct {
 // CarryOut carries out the steps of a comparison, those with the same verb for one child
 // together. A failure of one child does not prevent writing the others; children
 // are pruned only if nothing failed.
-func (r *reconciliation) CarryOut(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
+func (r *reconciliation) CarryOut(
+	ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison,
+) *plan.Changes {
 	a := &applier{reconciliation: r, owner: owner, todo: todo, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
 	a.stays = sync.OnceValues(func() (*unstructured.Unstructured, error) { return r.stays(ctx, owner) })
 	a.line = sync.OnceValues(func() (*children.Line, error) { return r.trace(ctx, owner) })
@@ -72,7 +74,8 @@ func (r *reconciliation) CarryOut(ctx context.Context, owner *unstructured.Unstr
 	return &a.done
 }
 
-// ask asks the API server what a comparison has to know. A question that is not answered is asked again by a later reconcile.
+// ask asks the API server what a comparison has to know. A question that is not answered is asked again by a later
+// reconcile.
 func (a *applier) ask(ctx context.Context) {
 	for _, s := range a.todo.Inspect {
 		if live, err := a.client(s).Get(ctx, s.Name, metav1.GetOptions{}); err == nil {
@@ -80,7 +83,8 @@ func (a *applier) ask(ctx context.Context) {
 		}
 	}
 	if s := a.todo.Try; s != nil {
-		_, err := a.client(*s).Create(ctx, s.Wanted, metav1.CreateOptions{FieldManager: a.manager, DryRun: []string{metav1.DryRunAll}})
+		_, err := a.client(*s).Create(ctx, s.Wanted,
+			metav1.CreateOptions{FieldManager: a.manager, DryRun: []string{metav1.DryRunAll}})
 		a.done.NamespaceLeaving = apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 	}
 }
@@ -141,7 +145,8 @@ func (a *applier) group(ctx context.Context, steps []plan.Step) bool {
 	if len(written) > 1 {
 		names = fmt.Sprintf("%s and %d more", names, len(written)-1)
 	}
-	a.log.Info("children changed", "child", first.Child, "verb", first.Verb, "resource", first.Resource.Resource, "name", names)
+	a.log.Info("children changed", "child", first.Child, "verb", first.Verb, "resource", first.Resource.Resource,
+		"name", names)
 	return true
 }
 
@@ -199,12 +204,14 @@ func (a *applier) create(ctx context.Context, s plan.Step) error {
 		return err
 	}
 	stored, err := a.writer(s).Create(ctx, s.Wanted, metav1.CreateOptions{
-		FieldManager: a.manager, FieldValidation: metav1.FieldValidationStrict, // an apply rejects unknown fields in any case
+		// an apply rejects unknown fields in any case
+		FieldManager: a.manager, FieldValidation: metav1.FieldValidationStrict,
 	})
 	if apierrors.IsAlreadyExists(err) {
 		return a.meet(ctx, s)
 	}
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) && s.Wanted.GetNamespace() == a.owner.GetNamespace() {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) &&
+		s.Wanted.GetNamespace() == a.owner.GetNamespace() {
 		a.mu.Lock()
 		a.done.NamespaceLeaving = true
 		a.mu.Unlock()
@@ -237,7 +244,8 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	met, rejection := plan.Meet(a.kind, a.owner, s, live)
 	switch met {
 	case plan.Replace:
-		return a.delete(ctx, plan.Step{Verb: plan.Delete, Child: s.Child, Resource: s.Resource, Name: s.Name, Live: live, Former: true, Foreground: true})
+		return a.delete(ctx, plan.Step{Verb: plan.Delete, Child: s.Child, Resource: s.Resource, Name: s.Name,
+			Live: live, Former: true, Foreground: true})
 	case plan.Accept:
 		a.remember(s, live)
 		return nil
@@ -255,7 +263,8 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	case plan.Readopt:
 		a.done.Adopted = append(a.done.Adopted, s)
 	case plan.Rename:
-		a.done.Taken = append(a.done.Taken, plan.Taken{Resource: s.Resource, Namespace: live.GetNamespace(), Name: live.GetName()})
+		a.done.Taken = append(a.done.Taken, plan.Taken{Resource: s.Resource, Namespace: live.GetNamespace(),
+			Name: live.GetName()})
 	case plan.Occupy:
 		a.done.Occupied = append(a.done.Occupied, plan.OccupiedBy(s.Resource, live))
 	}
@@ -290,9 +299,10 @@ func (a *applier) correct(ctx context.Context, s plan.Step) error {
 	return a.applied(s, stored, err)
 }
 
-// ifOwned sends a write for the version of a child that the reconcile has seen. If the child has changed since, ifOwned reads
-// it, and sends the write again while the child still belongs to the object, and is no copy if it was none. It does not write a child that the garbage
-// collector has orphaned meanwhile: an apply would give it its owner reference back.
+// ifOwned sends a write for the version of a child that the reconcile has seen. If the child has changed since, ifOwned
+// reads it, and sends the write again while the child still belongs to the object, and is no copy if it was none. It
+// does not write a child that the garbage collector has orphaned meanwhile: an apply would give it its owner reference
+// back.
 func (a *applier) ifOwned(ctx context.Context, s plan.Step, send func(version string) error) error {
 	version := s.Live.GetResourceVersion()
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -304,7 +314,9 @@ func (a *applier) ifOwned(ctx context.Context, s plan.Step, send func(version st
 			return errWaiting
 		}
 		live, readErr := a.client(s).Get(ctx, s.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(readErr) || readErr == nil && (live.GetUID() != s.Live.GetUID() || !children.IsOwnedBy(live, a.owner) || children.IsCopy(live) != children.IsCopy(s.Live)) {
+		if apierrors.IsNotFound(readErr) || readErr == nil &&
+			(live.GetUID() != s.Live.GetUID() || !children.IsOwnedBy(live, a.owner) ||
+				children.IsCopy(live) != children.IsCopy(s.Live)) {
 			return errWaiting // for its event, which queues the owner
 		}
 		if readErr != nil {
@@ -345,7 +357,8 @@ func answer(err error) error {
 // (plugin/pkg/admission/gc in k8s.io/kubernetes).
 func isUnknownOwner(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok && apierrors.IsForbidden(err) && strings.Contains(status.Status().Message, "cannot find RESTMapping for APIVersion ")
+	return ok && apierrors.IsForbidden(err) &&
+		strings.Contains(status.Status().Message, "cannot find RESTMapping for APIVersion ")
 }
 
 // isRejection reports whether the API server will answer the same until someone changes
@@ -365,8 +378,8 @@ func isUnknownField(err error) bool {
 		strings.Contains(status.Status().Message, "failed to create typed patch object")
 }
 
-// stillOwns returns errWaiting if an event that is still to come may show that the garbage collector has orphaned the children: the
-// owner is gone, or its deletion has changed since it was cached.
+// stillOwns returns errWaiting if an event that is still to come may show that the garbage collector has orphaned the
+// children: the owner is gone, or its deletion has changed since it was cached.
 func (a *applier) stillOwns() error {
 	owner, err := a.stays()
 	if err == nil && owner.GetDeletionTimestamp() != nil && owner.GetResourceVersion() != a.shown {
@@ -408,7 +421,8 @@ func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 	if err != nil {
 		return err
 	}
-	stored, err := a.writer(s).Patch(ctx, live.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: a.manager})
+	stored, err := a.writer(s).Patch(ctx, live.GetName(), types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: a.manager})
 	if err != nil {
 		return answer(err)
 	}
@@ -417,17 +431,20 @@ func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 	return nil
 }
 
-// stays returns an owner as it is now, and errWaiting if it is gone or began to be deleted since it was cached. The cache may hear
-// that the garbage collector orphaned a child before it hears why; a child that is adopted then would be
+// stays returns an owner as it is now, and errWaiting if it is gone or began to be deleted since it was cached. The
+// cache may hear that the garbage collector orphaned a child before it hears why; a child that is adopted then would be
 // collected with its former owner.
-func (r *reconciliation) stays(ctx context.Context, owner *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (r *reconciliation) stays(
+	ctx context.Context, owner *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	list, err := r.listNamed(ctx, r.resource, cache.MetaObjectToName(owner))
 	if err != nil {
 		return nil, err
 	}
 	for i := range list.Items {
 		live := &list.Items[i]
-		if live.GetUID() == owner.GetUID() && (live.GetDeletionTimestamp() == nil || owner.GetDeletionTimestamp() != nil) {
+		if live.GetUID() == owner.GetUID() &&
+			(live.GetDeletionTimestamp() == nil || owner.GetDeletionTimestamp() != nil) {
 			return live, nil
 		}
 	}
@@ -441,7 +458,8 @@ func (a *applier) delete(ctx context.Context, s plan.Step) error {
 	if s.Foreground {
 		propagation = metav1.DeletePropagationForeground
 	}
-	// A child without a reference may be what --cascade=orphan has left: the cache may not have heard that its owner is gone.
+	// A child without a reference may be what --cascade=orphan has left: the cache may not have heard that its owner is
+	// gone.
 	if children.CanOwn(a.owner, s.Live) && !metav1.IsControlledBy(s.Live, a.owner) {
 		if err := a.stillOwns(); err != nil {
 			return err
@@ -449,7 +467,8 @@ func (a *applier) delete(ctx context.Context, s plan.Step) error {
 	}
 	err := a.ifOwned(ctx, s, func(version string) error {
 		return a.client(s).Delete(ctx, s.Live.GetName(), metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: new(s.Live.GetUID()), ResourceVersion: &version}, PropagationPolicy: &propagation,
+			Preconditions:     &metav1.Preconditions{UID: new(s.Live.GetUID()), ResourceVersion: &version},
+			PropagationPolicy: &propagation,
 		})
 	})
 	_, isAnswer := errors.AsType[*apierrors.StatusError](err)
@@ -478,7 +497,8 @@ func (a *applier) delete(ctx context.Context, s plan.Step) error {
 
 // remember notes an object as the API server answered it.
 func (a *applier) remember(s plan.Step, stored *unstructured.Unstructured) {
-	a.writes.rememberChild(a.name, a.owner.GetUID(), childPlace{s.Resource, stored.GetNamespace()}, stored.GetResourceVersion())
+	a.writes.rememberChild(a.name, a.owner.GetUID(), childPlace{s.Resource, stored.GetNamespace()},
+		stored.GetResourceVersion())
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.done.Stored = append(a.done.Stored, children.Live{Name: s.Child, Resource: s.Resource, Object: stored})

@@ -66,7 +66,9 @@ func (t *childTypes) ownerName(child metav1.Object, owner string) cache.ObjectNa
 
 // ownedBy returns the cached children of an object, which must not be changed, sorted by
 // name.
-func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watch) ([]*unstructured.Unstructured, error) {
+func (t *childTypes) ownedBy(
+	owner *unstructured.Unstructured, w *informers.Watch,
+) ([]*unstructured.Unstructured, error) {
 	var existing []*unstructured.Unstructured
 	reaches := children.Reaches(t.kind, owner)
 	for _, key := range children.KeysOf(t.kind, owner) {
@@ -75,7 +77,8 @@ func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watc
 			return nil, err
 		}
 		for _, object := range found {
-			if u, ok := object.(*unstructured.Unstructured); ok && children.CanOwn(owner, u) && children.MayBelongTo(t.kind, u) {
+			if u, ok := object.(*unstructured.Unstructured); ok && children.CanOwn(owner, u) &&
+				children.MayBelongTo(t.kind, u) {
 				existing = append(existing, u)
 			}
 		}
@@ -83,7 +86,8 @@ func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watc
 	slices.SortFunc(existing, func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(strings.Compare(a.GetName(), b.GetName()), strings.Compare(a.GetNamespace(), b.GetNamespace()))
 	})
-	return slices.CompactFunc(existing, func(a, b *unstructured.Unstructured) bool { return a.GetUID() == b.GetUID() }), nil
+	return slices.CompactFunc(existing, func(a, b *unstructured.Unstructured) bool { return a.GetUID() == b.GetUID() }),
+		nil
 }
 
 // childTypes are the types of a kind's children, and the watches of those that are served.
@@ -145,7 +149,8 @@ func with[K comparable, V any](entries map[K]V, key K, value V) map[K]V {
 }
 
 // known returns the types known now, and the watches of children. Nothing changes the maps.
-func (t *childTypes) known() (map[schema.GroupVersionKind]plan.ChildType, map[schema.GroupVersionResource]*informers.Watch) {
+func (t *childTypes) known() (map[schema.GroupVersionKind]plan.ChildType,
+	map[schema.GroupVersionResource]*informers.Watch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.types, t.children
@@ -224,7 +229,8 @@ func (c *controller) resolve(gvk schema.GroupVersionKind) (found plan.ChildType,
 	}
 	isNamespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	if !isNamespaced && c.kind.Scope == apiextensionsv1.NamespaceScoped && !slices.Contains(c.kind.OwnsOfCluster, gvk) {
-		return plan.ChildType{Err: errors.New("it is cluster-scoped, which was not known when the kind was loaded: --types adds its CRD")}, false, nil
+		return plan.ChildType{Err: errors.New(
+			"it is cluster-scoped, which was not known when the kind was loaded: --types adds its CRD")}, false, nil
 	}
 	return plan.ChildType{Resource: mapping.Resource, IsNamespaced: isNamespaced}, false, nil
 }
@@ -253,11 +259,14 @@ func (c *controller) watchServed(ctx context.Context) (found bool, err error) {
 
 // watchChildren watches a type of children, and returns when the caches are filled. What a try
 // that failed has filled is kept for the next one.
-func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionKind, resource schema.GroupVersionResource) error {
+func (c *controller) watchChildren(
+	ctx context.Context, gvk schema.GroupVersionKind, resource schema.GroupVersionResource,
+) error {
 	if !c.types.isWatched(resource) {
 		w, err := c.fill(
 			ctx,
-			informers.Selection{Resource: resource, Labels: children.ManagedSelector, Share: c.shareOfChildren(), Keep: keptOfChildren(gvk, c.kinds())},
+			informers.Selection{Resource: resource, Labels: children.ManagedSelector, Share: c.shareOfChildren(),
+				Keep: keptOfChildren(gvk, c.kinds())},
 			c.intake.ofChildren(resource),
 		)
 		if err != nil {
@@ -271,7 +280,8 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 		if facts.Type != gvk || len(facts.StrayLabels) == 0 || c.types.watchesStrays(set) {
 			continue
 		}
-		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: children.StraySelector(facts.StrayLabels), Keep: keptOfStrays}, c.intake.ofStrays(set, facts.StrayLabels))
+		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: children.StraySelector(facts.StrayLabels),
+			Keep: keptOfStrays}, c.intake.ofStrays(set, facts.StrayLabels))
 		if err != nil {
 			return err
 		}
@@ -336,7 +346,9 @@ func (c *controller) missingTypes() []schema.GroupVersionKind {
 
 // strays returns the cached unmanaged objects in a namespace that have the labels of a set's template. From
 // then on, their events queue the owner of the set.
-func (t *childTypes) strays(owner cache.ObjectName, set, namespace string, template map[string]string) []*unstructured.Unstructured {
+func (t *childTypes) strays(
+	owner cache.ObjectName, set, namespace string, template map[string]string,
+) []*unstructured.Unstructured {
 	w := t.expectStrays(owner, strayKey{set, namespace, strayValues(t.kind.Sets[set].StrayLabels, template)})
 	if w == nil {
 		return nil

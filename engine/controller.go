@@ -45,7 +45,9 @@ func checkKind(k *kind.Kind, watched *informers.Informers) error {
 		return fmt.Errorf("it reads %s, which is cluster-scoped, so it cannot be limited to namespaces", of)
 	}
 	if len(k.OwnsOfCluster) > 0 && !watched.AllNamespaces() {
-		return fmt.Errorf("it has children of the type %s, which is cluster-scoped, so it cannot be limited to namespaces", k.OwnsOfCluster[0].Kind)
+		return fmt.Errorf(
+			"it has children of the type %s, which is cluster-scoped, so it cannot be limited to namespaces",
+			k.OwnsOfCluster[0].Kind)
 	}
 	if k.Scope == apiextensionsv1.ClusterScoped && !watched.AllNamespaces() {
 		return errors.New("it is cluster-scoped, so it cannot be limited to namespaces")
@@ -107,7 +109,8 @@ func (c *controller) run(ctx context.Context) error {
 	if c.shards.owned() == 0 {
 		c.log.Info("kind is on standby: its caches are filled, and another replica acts")
 	}
-	workers := c.queue.run(ctx, c.config.Workers, func(name cache.ObjectName) { c.handle(context.WithoutCancel(ctx), name) })
+	workers := c.queue.run(ctx, c.config.Workers,
+		func(name cache.ObjectName) { c.handle(context.WithoutCancel(ctx), name) })
 	workers.Go(func() {
 		select {
 		case <-c.shards.acting:
@@ -163,7 +166,9 @@ func (c *controller) enqueueAll() {
 
 // fill watches a selection until the controller ends, and returns when handler has seen all
 // its objects.
-func (c *controller) fill(ctx context.Context, selection informers.Selection, handler cache.ResourceEventHandler) (*informers.Watch, error) {
+func (c *controller) fill(
+	ctx context.Context, selection informers.Selection, handler cache.ResourceEventHandler,
+) (*informers.Watch, error) {
 	w, err := c.config.Informers.Watch(selection)
 	if err != nil {
 		return nil, err
@@ -182,7 +187,10 @@ func (c *controller) fill(ctx context.Context, selection informers.Selection, ha
 
 // registerAndSync registers handler and returns when it has seen all objects that exist, so that no
 // worker acts on a half-filled cache.
-func registerAndSync(ctx context.Context, register func(cache.ResourceEventHandler) (*informers.Registration, error), handler cache.ResourceEventHandler) error {
+func registerAndSync(
+	ctx context.Context, register func(cache.ResourceEventHandler) (*informers.Registration, error),
+	handler cache.ResourceEventHandler,
+) error {
 	registration, err := register(handler)
 	if err != nil {
 		return err
@@ -229,7 +237,8 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 	defer end()
 	log := c.log.With("object", name.String())
 
-	ctx, cancel := context.WithTimeoutCause(ctx, reconcileTimeout, fmt.Errorf("reconcile took longer than %s", reconcileTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, reconcileTimeout,
+		fmt.Errorf("reconcile took longer than %s", reconcileTimeout))
 	defer cancel()
 	began := time.Now()
 	c.running.Store(name, began)
@@ -250,9 +259,9 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 	c.queueAgain(name, result, log)
 }
 
-// newest returns the newest state of an object that is known. It is nil if the object is gone, or if another controller acts on it: this one
-// may have acted on its predecessor. A cache that shows no object although one was written that it has not shown may have come to the end of a
-// former object of the name.
+// newest returns the newest state of an object that is known. It is nil if the object is gone, or if another controller
+// acts on it: this one may have acted on its predecessor. A cache that shows no object although one was written that it
+// has not shown may have come to the end of a former object of the name.
 func (c *controller) newest(ctx context.Context, r *reconciliation) (object *unstructured.Unstructured, err error) {
 	object = c.writes.newest(r.name, func() *unstructured.Unstructured { return c.objects.Get(r.name) })
 	if object == nil && c.writes.hasObject(r.name) {
@@ -282,7 +291,8 @@ func (c *controller) queueAgain(name cache.ObjectName, result reconcile.Result, 
 			c.queue.Forget(name) // that was no failure either
 		}
 	case reconcile.Rejected:
-		log.Warn("a child or the status was rejected; retrying", "error", result.Err, "failures", c.queue.NumRequeues(name)+1)
+		log.Warn("a child or the status was rejected; retrying", "error", result.Err,
+			"failures", c.queue.NumRequeues(name)+1)
 		c.queue.AddAfter(name, max(plan.RejectedRetry, c.queue.limiter.When(name)))
 	case reconcile.Failed:
 		log.Warn("reconcile failed; retrying", "error", result.Err, "failures", c.queue.NumRequeues(name)+1)
@@ -302,8 +312,8 @@ func wakeAt(result reconcile.Result) time.Time {
 	return plan.Earlier(result.At, time.Now().Add(result.Recheck))
 }
 
-// forget drops what is remembered of an object that is gone, or that another process acts on, but for its deletion, which only an event
-// has shown.
+// forget drops what is remembered of an object that is gone, or that another process acts on, but for its deletion,
+// which only an event has shown.
 func (c *controller) forget(name cache.ObjectName) {
 	c.writes.forget(name)
 	c.memories.forget(name)

@@ -38,17 +38,21 @@ func (c *controller) watchObjects() (*informers.Watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if isNamespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; isNamespaced != (c.kind.Scope == "Namespaced") {
-		return nil, fmt.Errorf("objects of type %s do not have the scope %s: correct that of #%sDecorator", kind.TypeName(gvk), c.kind.Scope, c.kind.Title())
+	isNamespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	if isNamespaced != (c.kind.Scope == "Namespaced") {
+		return nil, fmt.Errorf("objects of type %s do not have the scope %s: correct that of #%sDecorator",
+			kind.TypeName(gvk), c.kind.Scope, c.kind.Title())
 	}
 	c.resource = mapping.Resource
-	return c.config.Informers.Watch(informers.Selection{Resource: c.resource, Share: c.shareOfObjects(), Keep: keptOfTargets(gvk, c.kinds())})
+	return c.config.Informers.Watch(informers.Selection{Resource: c.resource, Share: c.shareOfObjects(),
+		Keep: keptOfTargets(gvk, c.kinds())})
 }
 
 // keptOfTargets returns what decorators read of the objects of a type.
 func keptOfTargets(gvk schema.GroupVersionKind, kinds []*kind.Kind) *projection.Fields {
 	keep := projection.Of([]string{"metadata", "labels"}, []string{"metadata", "annotations"},
-		[]string{"metadata", "deletionTimestamp"}, []string{"metadata", "finalizers"}, []string{"metadata", "generation"})
+		[]string{"metadata", "deletionTimestamp"}, []string{"metadata", "finalizers"},
+		[]string{"metadata", "generation"})
 	for _, k := range kinds {
 		if k.Target != nil && k.GroupVersionKind == gvk {
 			keep = keep.Union(projection.Of(k.Reads.Object.Paths()...))

@@ -96,7 +96,8 @@ func New(config Config) (*Engine, error) {
 	if config.Metrics == nil {
 		config.Metrics = NewMetrics()
 	}
-	e := &Engine{config: config, shards: newShards(config.Shards), repeats: newRepeats(), swaps: plan.NewSwaps(), kinds: make(map[*kind.Kind]*kindState)}
+	e := &Engine{config: config, shards: newShards(config.Shards), repeats: newRepeats(), swaps: plan.NewSwaps(),
+		kinds: make(map[*kind.Kind]*kindState)}
 	e.shards.report(config.Metrics.shards)
 	return e, e.Add(config.Kinds...)
 }
@@ -177,7 +178,8 @@ func (e *Engine) unfinished(now time.Time) string {
 	for _, c := range e.running() {
 		c.running.Range(func(name, began any) bool {
 			if began, ok := began.(time.Time); ok {
-				all = append(all, fmt.Sprintf("%s %s for %s", c.kind.GroupVersionKind.Kind, name, now.Sub(began).Round(time.Second)))
+				all = append(all, fmt.Sprintf("%s %s for %s", c.kind.GroupVersionKind.Kind, name,
+					now.Sub(began).Round(time.Second)))
 			}
 			return true
 		})

@@ -27,7 +27,8 @@ func (r *reconciliation) readFormer(ctx context.Context, object *unstructured.Un
 		if v.Former == nil {
 			v.Former = make(map[schema.GroupVersionKind]error)
 		}
-		children, err := r.list(ctx, object, mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace, gvk.GroupKind())
+		children, err := r.list(ctx, object, mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+			gvk.GroupKind())
 		if err != nil && !apierrors.IsForbidden(err) {
 			return fmt.Errorf("former children of type %s: %w", kind.TypeName(gvk), err)
 		}

@@ -58,7 +58,8 @@ func (e *Engine) Alive() error {
 	var errs []error
 	for _, c := range e.running() {
 		if longest := c.longestReconcile(time.Now()); longest > stuckAfter {
-			errs = append(errs, fmt.Errorf("a reconcile of %s has been running for %s", c.kind.Name(), longest.Round(time.Second)))
+			errs = append(errs, fmt.Errorf("a reconcile of %s has been running for %s", c.kind.Name(),
+				longest.Round(time.Second)))
 		}
 	}
 	return errors.Join(errs...)

@@ -16,8 +16,8 @@ import (
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
-// intake turns events of the caches into entries of the queue, and notes what only an event shows: our own writes, deletions, and children
-// that were lost. Workers decide from the caches.
+// intake turns events of the caches into entries of the queue, and notes what only an event shows: our own writes,
+// deletions, and children that were lost. Workers decide from the caches.
 type intake struct {
 	kind    *kind.Kind
 	queue   *queue
@@ -78,8 +78,9 @@ func handler(on func(event)) cache.ResourceEventHandler {
 	}
 }
 
-// ofObjects handles the events of the objects of the kind. It queues an object when someone else has changed it, also if that is the
-// status alone: a write of an operator that acted before may arrive late. What this controller writes into the status queues nothing.
+// ofObjects handles the events of the objects of the kind. It queues an object when someone else has changed it, also
+// if that is the status alone: a write of an operator that acted before may arrive late. What this controller writes
+// into the status queues nothing.
 func (i *intake) ofObjects() cache.ResourceEventHandler {
 	return handler(func(e event) {
 		i.count(e)
@@ -136,25 +137,29 @@ func (i *intake) noteLeaving(object *unstructured.Unstructured) {
 // concerns reports whether the controller is for one of the states of an object. A decorator acts on few objects of its
 // type. Those that it no longer selects are queued by the children that it created for them.
 func (i *intake) concerns(e event) bool {
-	return slices.ContainsFunc([]*unstructured.Unstructured{e.before, e.after}, func(state *unstructured.Unstructured) bool {
-		return state != nil && i.isOfShard(state.GetUID()) && (i.kind.Target == nil || children.Decorates(i.kind, state))
-	})
+	return slices.ContainsFunc([]*unstructured.Unstructured{e.before, e.after},
+		func(state *unstructured.Unstructured) bool {
+			return state != nil && i.isOfShard(state.GetUID()) &&
+				(i.kind.Target == nil || children.Decorates(i.kind, state))
+		})
 }
 
 // hasOtherStatus reports whether the status of an object of a kind differs.
 func (i *intake) hasOtherStatus(e event) bool {
-	return i.kind.Target == nil && e.before != nil && !equality.Semantic.DeepEqual(e.before.Object["status"], e.after.Object["status"])
+	return i.kind.Target == nil && e.before != nil && !equality.Semantic.DeepEqual(e.before.Object["status"],
+		e.after.Object["status"])
 }
 
-// needsReconcile reports whether an object differs in what its reconcile depends on: its spec, labels, annotations, deletion and, if it has
-// that of its kind, finalizers. For a decorator, that is anything that it reads of the object.
+// needsReconcile reports whether an object differs in what its reconcile depends on: its spec, labels, annotations,
+// deletion and, if it has that of its kind, finalizers. For a decorator, that is anything that it reads of the object.
 func needsReconcile(k *kind.Kind, e event) bool {
 	a, b := e.before, e.after
 	switch {
 	case a == nil, a.GetUID() != b.GetUID(), (a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil):
 		return true
 	case k.Target != nil:
-		return children.Decorates(k, a) != children.Decorates(k, b) || plan.HasFinalizer(k, a) != plan.HasFinalizer(k, b) ||
+		return children.Decorates(k, a) != children.Decorates(k, b) ||
+			plan.HasFinalizer(k, a) != plan.HasFinalizer(k, b) ||
 			!equality.Semantic.DeepEqual(k.Reads.Object.Of(a.Object), k.Reads.Object.Of(b.Object))
 	}
 	return a.GetGeneration() != b.GetGeneration() ||
@@ -177,15 +182,16 @@ type childEvent struct {
 	isNews bool
 }
 
-// eventOf returns what an event of a child means, each owner once: those that the controller references name, and those that the child
-// was created for, which may be in another namespace or have lost the child to another controller.
+// eventOf returns what an event of a child means, each owner once: those that the controller references name, and those
+// that the child was created for, which may be in another namespace or have lost the child to another controller.
 func eventOf(k *kind.Kind, e event) childEvent {
 	c := childEvent{when: soon, isNews: e.before == nil || e.after == nil || !children.IsSame(k, e.before, e.after)}
 	for _, child := range []*unstructured.Unstructured{e.before, e.after} {
 		if child == nil {
 			continue
 		}
-		if createdFor, found := strings.CutPrefix(children.Annotation(child, children.AnnotationOwner), children.OwnerPrefix(k)); found {
+		if createdFor, found := strings.CutPrefix(children.Annotation(child, children.AnnotationOwner),
+			children.OwnerPrefix(k)); found {
 			c.add(k, child, createdFor)
 		}
 		if holder := children.HolderOf(k, child); holder != nil {
@@ -223,8 +229,8 @@ func (c *childEvent) add(k *kind.Kind, child *unstructured.Unstructured, name st
 	c.owners[i].states = append(c.owners[i].states, child)
 }
 
-// ofChildren handles the events of the children of a resource. It queues the objects that a child is kept for, unless the event shows
-// nothing new: the answer to a write of theirs, or fields that no decision about them reads.
+// ofChildren handles the events of the children of a resource. It queues the objects that a child is kept for, unless
+// the event shows nothing new: the answer to a write of theirs, or fields that no decision about them reads.
 func (i *intake) ofChildren(resource schema.GroupVersionResource) cache.ResourceEventHandler {
 	return handler(func(e event) {
 		if e.before == nil && e.after == nil {
@@ -241,12 +247,14 @@ func (i *intake) ofChildren(resource schema.GroupVersionResource) cache.Resource
 			}
 		}
 		for _, owner := range c.owners {
-			if !slices.ContainsFunc(owner.states, i.isKeptHere) && i.objects.Get(owner.name) == nil { // another shard has to act
+			// another shard has to act
+			if !slices.ContainsFunc(owner.states, i.isKeptHere) && i.objects.Get(owner.name) == nil {
 				continue
 			}
 			isNews := c.isNews
 			if e.after != nil && !e.isInitial {
-				isEcho := i.writes.isEcho(owner.name, resource, e.after.GetResourceVersion()) && !i.kind.ReadsOwnStatus()
+				isEcho := i.writes.isEcho(owner.name, resource, e.after.GetResourceVersion()) &&
+					!i.kind.ReadsOwnStatus()
 				isNews = isNews && !isEcho || i.writes.isAwaited(owner.name)
 			}
 			if isNews {
@@ -277,21 +285,23 @@ func (i *intake) mayBeLost(resource schema.GroupVersionResource, child *unstruct
 		return
 	}
 	owner := i.types.ownerName(child, holder.Name)
-	if object := i.objects.Get(owner); object == nil || object.GetUID() != holder.UID || i.writes.isDeleted(owner, child.GetUID()) {
+	if object := i.objects.Get(owner); object == nil || object.GetUID() != holder.UID ||
+		i.writes.isDeleted(owner, child.GetUID()) {
 		return
 	}
 	i.types.addLost(owner, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)})
 }
 
-// ofStrays handles the events of the unmanaged objects that have the labels of a set. It queues the objects of whose set one could be
-// a stray.
+// ofStrays handles the events of the unmanaged objects that have the labels of a set. It queues the objects of whose
+// set one could be a stray.
 func (i *intake) ofStrays(set string, names []string) cache.ResourceEventHandler {
 	return handler(func(e event) {
 		stray := e.after
 		if stray == nil || metav1.GetControllerOfNoCopy(stray) != nil || stray.GetDeletionTimestamp() != nil {
 			return
 		}
-		for _, owner := range i.types.ownersOf(strayKey{set, stray.GetNamespace(), strayValues(names, stray.GetLabels())}) {
+		for _, owner := range i.types.ownersOf(
+			strayKey{set, stray.GetNamespace(), strayValues(names, stray.GetLabels())}) {
 			i.add(owner, atOnce)
 		}
 	})

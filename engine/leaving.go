@@ -14,8 +14,8 @@ import (
 type leavingObject struct {
 	uid     types.UID
 	version string // the last
-	// isOrphaning means that a version showed that the garbage collector was about to orphan the children. When that is done,
-	// nothing of the object shows it.
+	// isOrphaning means that a version showed that the garbage collector was about to orphan the children. When that is
+	// done, nothing of the object shows it.
 	isOrphaning bool
 }
 
@@ -31,7 +31,9 @@ func (r *records) shownOf(object *unstructured.Unstructured) leavingObject {
 
 // SetFinalizers replaces the finalizers of an object. The resource version makes the API server reject
 // a write that is based on an older state of the object: one that is being deleted, or was recreated.
-func (r *reconciliation) SetFinalizers(ctx context.Context, object *unstructured.Unstructured, names []string) (*unstructured.Unstructured, error) {
+func (r *reconciliation) SetFinalizers(
+	ctx context.Context, object *unstructured.Unstructured, names []string,
+) (*unstructured.Unstructured, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion(), "finalizers": names,
 	}})

@@ -53,7 +53,8 @@ type lookupPlace struct {
 func newLookups(k *kind.Kind) *lookups {
 	l := &lookups{
 		kind: k, watches: make(map[kind.LookupTarget]lookupWatch),
-		readers: make(map[lookupPlace]map[cache.ObjectName][]kind.Lookup), keys: make(map[cache.ObjectName][]lookupPlace),
+		readers: make(map[lookupPlace]map[cache.ObjectName][]kind.Lookup),
+		keys:    make(map[cache.ObjectName][]lookupPlace),
 	}
 	for _, target := range k.Lookups.Targets() {
 		l.watches[target] = lookupWatch{err: plan.ErrNotServed, awaited: true}
@@ -150,7 +151,9 @@ func (l *lookups) find(reader cache.ObjectName, namespaces []string) plan.Finder
 
 // readersOf returns the objects that an event of an object concerns: those that read it by its name, and
 // those that select it or did. before and after are nil if it did not exist, or no longer exists.
-func (l *lookups) readersOf(gvk schema.GroupVersionKind, before, after *unstructured.Unstructured) (byName, selecting []cache.ObjectName) {
+func (l *lookups) readersOf(
+	gvk schema.GroupVersionKind, before, after *unstructured.Unstructured,
+) (byName, selecting []cache.ObjectName) {
 	object := after
 	if object == nil {
 		object = before
@@ -182,7 +185,8 @@ func selects(selector labels.Selector, object *unstructured.Unstructured) bool {
 func (l *lookups) readsSame(gvk schema.GroupVersionKind, before, after *unstructured.Unstructured) bool {
 	return !slices.ContainsFunc(l.kind.Lookups, func(facts kind.LookupFacts) bool {
 		return facts.Type == gvk && (facts.Name == "" ||
-			!reflect.DeepEqual(l.kind.ReadOfChild(facts.Name, before.Object), l.kind.ReadOfChild(facts.Name, after.Object)))
+			!reflect.DeepEqual(l.kind.ReadOfChild(facts.Name, before.Object),
+				l.kind.ReadOfChild(facts.Name, after.Object)))
 	})
 }
 

@@ -40,7 +40,8 @@ func (r *reconciliation) readLost(ctx context.Context, object *unstructured.Unst
 		}
 		live, err := r.read(ctx, lost)
 		switch {
-		case apierrors.IsNotFound(err) || err == nil && (live.GetUID() != uid || !children.BelongsTo(live, object, r.kind)):
+		case apierrors.IsNotFound(err) || err == nil &&
+			(live.GetUID() != uid || !children.BelongsTo(live, object, r.kind)):
 			r.types.removeLost(owner, uid)
 		case err != nil:
 			return err
@@ -53,7 +54,8 @@ func (r *reconciliation) readLost(ctx context.Context, object *unstructured.Unst
 
 // read reads a child from the API server.
 func (r *reconciliation) read(ctx context.Context, at lostChild) (*unstructured.Unstructured, error) {
-	live, err := r.config.Client.Resource(at.resource).Namespace(at.name.Namespace).Get(ctx, at.name.Name, metav1.GetOptions{})
+	live, err := r.config.Client.Resource(at.resource).Namespace(at.name.Namespace).Get(ctx, at.name.Name,
+		metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read %s %q: %w", at.resource.Resource, at.name.Name, err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
-// memories are what is remembered of objects from one reconcile to the next. The memory of an object is used by the worker
-// that reconciles it.
+// memories are what is remembered of objects from one reconcile to the next. The memory of an object is used by the
+// worker that reconciles it.
 type memories struct {
 	mu       sync.Mutex
 	byObject map[cache.ObjectName]*plan.Memory

@@ -28,10 +28,12 @@ type Metrics struct {
 // NewMetrics returns the metrics of one engine, for one registry.
 func NewMetrics() *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"controller"}, labels...))
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help},
+			append([]string{"controller"}, labels...))
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"controller"}, labels...))
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help},
+			append([]string{"controller"}, labels...))
 	}
 	return &Metrics{
 		reconciles: counter("controller_runtime_reconcile_total", "Reconciles by result.", "result"),
@@ -43,16 +45,23 @@ func NewMetrics() *Metrics {
 			// One without a write takes well under a millisecond, one with a few about ten.
 			Buckets: []float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"controller"}),
-		cacheWaits:  counter("fescue_cache_waits_total", "Reconciles that were postponed because a cache had not seen the last write yet."),
-		liveReads:   counter("fescue_live_reads_total", "Reconciles that read from the API server because a cache did not get to see the last write."),
-		endless:     counter("fescue_endless_children_total", "Children that were not created because they lead back to their own type again and again."),
-		workers:     gauge("controller_runtime_max_concurrent_reconciles", "Workers."),
-		busy:        gauge("controller_runtime_active_workers", "Workers that are reconciling."),
-		waiting:     gauge("fescue_kinds_waiting", "1 for a kind that is not run because something is missing, 0 for one that is run."),
-		objects:     gauge("fescue_objects", "Objects by phase; it is empty for kinds without phases and for objects that have none yet.", "phase"),
-		transitions: counter("fescue_transitions_total", "Phases that objects entered while this replica acted on them.", "phase"),
+		cacheWaits: counter("fescue_cache_waits_total",
+			"Reconciles that were postponed because a cache had not seen the last write yet."),
+		liveReads: counter("fescue_live_reads_total",
+			"Reconciles that read from the API server because a cache did not get to see the last write."),
+		endless: counter("fescue_endless_children_total",
+			"Children that were not created because they lead back to their own type again and again."),
+		workers: gauge("controller_runtime_max_concurrent_reconciles", "Workers."),
+		busy:    gauge("controller_runtime_active_workers", "Workers that are reconciling."),
+		waiting: gauge("fescue_kinds_waiting",
+			"1 for a kind that is not run because something is missing, 0 for one that is run."),
+		objects: gauge("fescue_objects",
+			"Objects by phase; it is empty for kinds without phases and for objects that have none yet.", "phase"),
+		transitions: counter("fescue_transitions_total",
+			"Phases that objects entered while this replica acted on them.", "phase"),
 		shards: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "fescue_shards_owned", Help: "Shards of the objects that this replica acts on; without leader election there is one.",
+			Name: "fescue_shards_owned",
+			Help: "Shards of the objects that this replica acts on; without leader election there is one.",
 		}),
 	}
 }

@@ -25,7 +25,9 @@ import (
 // observe returns what a reconcile needs to know of the cluster apart from its object: the
 // children, from the caches or from the API server itself, and the Pods that it injects
 // into.
-func (r *reconciliation) observe(ctx context.Context, object *unstructured.Unstructured, fromServer bool) (v *plan.View, err error) {
+func (r *reconciliation) observe(
+	ctx context.Context, object *unstructured.Unstructured, fromServer bool,
+) (v *plan.View, err error) {
 	if fromServer {
 		v, err = r.readServer(ctx, object)
 	} else {
@@ -54,8 +56,8 @@ func (r *reconciliation) observe(ctx context.Context, object *unstructured.Unstr
 	return v, r.readLost(ctx, object, v)
 }
 
-// readServer reads the children of an object from the API server itself, for a cache that does not show
-// what was written. Children that someone has taken the label from or that have that of a former owner, unless their names were
+// readServer reads the children of an object from the API server itself, for a cache that does not show what was
+// written. Children that someone has taken the label from or that have that of a former owner, unless their names were
 // read with this one's, and strays, are those of the caches: only lists of all objects would show them.
 func (r *reconciliation) readServer(ctx context.Context, object *unstructured.Unstructured) (*plan.View, error) {
 	v, err := r.types.view(object)
@@ -67,7 +69,8 @@ func (r *reconciliation) readServer(ctx context.Context, object *unstructured.Un
 	read := make(map[schema.GroupVersionResource]bool)
 	v.Unread = make(map[schema.GroupVersionKind]error)
 	for gvk, served := range types {
-		if served.Err != nil && !errors.Is(served.Err, plan.ErrNotServed) { // nothing has objects of a type that is not served
+		// nothing has objects of a type that is not served
+		if served.Err != nil && !errors.Is(served.Err, plan.ErrNotServed) {
 			v.Unread[gvk] = served.Err
 		}
 		if watches[served.Resource] == nil || served.Err != nil || read[served.Resource] {
@@ -82,15 +85,16 @@ func (r *reconciliation) readServer(ctx context.Context, object *unstructured.Un
 	}
 	v.Children = append(slices.DeleteFunc(v.Children, func(child children.Live) bool {
 		return children.IsLabelledFor(child.Object, object) || slices.ContainsFunc(found, func(f children.Live) bool {
-			return f.Resource == child.Resource && cache.MetaObjectToName(f.Object) == cache.MetaObjectToName(child.Object)
+			return f.Resource == child.Resource &&
+				cache.MetaObjectToName(f.Object) == cache.MetaObjectToName(child.Object)
 		})
 	}), found...)
 	v.Live = true
 	return v, nil
 }
 
-// readKnown reads the recorded children in other namespaces that the view does not have: those that lost the label by which
-// they are watched.
+// readKnown reads the recorded children in other namespaces that the view does not have: those that lost the label by
+// which they are watched.
 func (r *reconciliation) readKnown(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
 	if r.kind.Target != nil {
 		return nil
@@ -110,7 +114,8 @@ func (r *reconciliation) readKnown(ctx context.Context, object *unstructured.Uns
 		if err != nil {
 			return err
 		}
-		live, err := r.config.Client.Resource(mapping.Resource).Namespace(known.Namespace).Get(ctx, known.Name, metav1.GetOptions{})
+		live, err := r.config.Client.Resource(mapping.Resource).Namespace(known.Namespace).Get(ctx, known.Name,
+			metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && live.GetUID() != known.UID:
 			continue
@@ -150,7 +155,8 @@ func (r *reconciliation) list(
 		namespaces = append(namespaces, object.GetNamespace())
 	}
 	for _, namespace := range namespaces {
-		found, err := r.config.Client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: children.OwnerSelector(object)})
+		found, err := r.config.Client.Resource(resource).Namespace(namespace).List(ctx,
+			metav1.ListOptions{LabelSelector: children.OwnerSelector(object)})
 		if apierrors.IsForbidden(err) {
 			denied = err
 			continue

@@ -27,7 +27,8 @@ import (
 func (a *applier) takeOver(ctx context.Context, s plan.Step) (before, after *unstructured.Unstructured, err error) {
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		before, err = a.client(s).Get(ctx, s.Name, metav1.GetOptions{}) // the cache has no managedFields
-		if apierrors.IsNotFound(err) || err == nil && (before.GetUID() != s.Live.GetUID() || !children.IsOwnedBy(before, a.owner)) {
+		if apierrors.IsNotFound(err) || err == nil &&
+			(before.GetUID() != s.Live.GetUID() || !children.IsOwnedBy(before, a.owner)) {
 			return errWaiting // for its event
 		}
 		if err != nil {
@@ -38,7 +39,8 @@ func (a *applier) takeOver(ctx context.Context, s plan.Step) (before, after *uns
 		if err != nil || patch == nil {
 			return err
 		}
-		after, err = a.client(s).Patch(ctx, s.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: a.manager})
+		after, err = a.client(s).Patch(ctx, s.Name, types.JSONPatchType, patch,
+			metav1.PatchOptions{FieldManager: a.manager})
 		return err
 	})
 	return before, after, err
@@ -46,7 +48,9 @@ func (a *applier) takeOver(ctx context.Context, s plan.Step) (before, after *uns
 
 // ownDefaults gives the engine an Update entry of the fields that an apply has left without an owner. What had none
 // before, such as the work of a mutating policy, stays so.
-func (a *applier) ownDefaults(ctx context.Context, s plan.Step, before, after *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (a *applier) ownDefaults(
+	ctx context.Context, s plan.Step, before, after *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	had, err := unowned(before)
 	if err != nil {
 		return nil, err
@@ -97,7 +101,9 @@ func unowned(object *unstructured.Unstructured) (*fieldpath.Set, error) {
 }
 
 // addUnowned adds to found what is not owned of a field; owned is what is beside it.
-func addUnowned(found *fieldpath.Set, parent fieldpath.Path, at fieldpath.PathElement, field any, owned *fieldpath.Set) {
+func addUnowned(
+	found *fieldpath.Set, parent fieldpath.Path, at fieldpath.PathElement, field any, owned *fieldpath.Set,
+) {
 	path := append(parent.Copy(), at)
 	below, isParted := owned.Children.Get(at)
 	switch {

@@ -58,20 +58,22 @@ func newPodWatch(client metadata.Interface, kinds []*kind.Kind, shared *informer
 		p.kept[k.InjectAnnotation] = true
 	}
 	resource := corev1.SchemeGroupVersion.WithResource("pods")
-	cached, err := informers.NewCache(resource, shared.Namespaces(), func(namespace string) (cache.SharedIndexInformer, error) {
-		informer := shared.NewInformer(resource, informers.Source{
-			List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				options.FieldSelector = unended
-				return client.Resource(resource).Namespace(namespace).List(ctx, options)
-			},
-			Watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				options.FieldSelector = unended
-				return client.Resource(resource).Namespace(namespace).Watch(ctx, options)
-			},
-			Client: client,
-		}, &metav1.PartialObjectMetadata{}, cache.Indexers{injectionIndex: p.indexByInjection, cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-		return informer, informer.SetTransform(p.strip)
-	})
+	cached, err := informers.NewCache(resource, shared.Namespaces(),
+		func(namespace string) (cache.SharedIndexInformer, error) {
+			informer := shared.NewInformer(resource, informers.Source{
+				List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+					options.FieldSelector = unended
+					return client.Resource(resource).Namespace(namespace).List(ctx, options)
+				},
+				Watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+					options.FieldSelector = unended
+					return client.Resource(resource).Namespace(namespace).Watch(ctx, options)
+				},
+				Client: client,
+			}, &metav1.PartialObjectMetadata{},
+				cache.Indexers{injectionIndex: p.indexByInjection, cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+			return informer, informer.SetTransform(p.strip)
+		})
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", resource, err)
 	}
@@ -230,7 +232,9 @@ type selection struct {
 
 // of returns what an object selects. It evaluates that only if the object has changed since
 // the last time. From then on, matching finds the object.
-func (s *selections) of(object *unstructured.Unstructured, evaluate func() (labels.Selector, error)) (labels.Selector, error) {
+func (s *selections) of(
+	object *unstructured.Unstructured, evaluate func() (labels.Selector, error),
+) (labels.Selector, error) {
 	namespace, name := object.GetNamespace(), object.GetName()
 	version := string(object.GetUID()) + "/" + object.GetResourceVersion()
 	s.mu.Lock()

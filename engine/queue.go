@@ -29,14 +29,18 @@ type queue struct {
 func newQueue(controller string) *queue {
 	q := &queue{
 		limiter: workqueue.NewTypedMaxOfRateLimiter(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](plan.RetryBase, plan.RetryMax), newNamespaceLimiter()),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](plan.RetryBase, plan.RetryMax),
+			newNamespaceLimiter()),
 	}
-	q.TypedRateLimitingInterface = workqueue.NewTypedRateLimitingQueueWithConfig(q.limiter, workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{
-		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
-			Name:  controller,
-			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: controller, Queue: newFairQueue()}),
-		}),
-	})
+	q.TypedRateLimitingInterface = workqueue.NewTypedRateLimitingQueueWithConfig(q.limiter,
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{
+			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(
+				workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
+					Name: controller,
+					Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: controller,
+						Queue: newFairQueue()}),
+				}),
+		})
 	return q
 }
 

@@ -60,7 +60,9 @@ type requests struct {
 }
 
 // reconcileSafely recovers from a panic: one object must not stop the others.
-func (r *reconciliation) reconcileSafely(ctx context.Context, object *unstructured.Unstructured) (result reconcile.Result) {
+func (r *reconciliation) reconcileSafely(
+	ctx context.Context, object *unstructured.Unstructured,
+) (result reconcile.Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			result = reconcile.Result{Then: reconcile.Failed, Err: r.panicked(p)}
@@ -77,7 +79,8 @@ func (r *reconciliation) panicked(p any) error {
 	return fmt.Errorf("panic: %v", p)
 }
 
-// reconcile brings an object to what its kind decides. The object is the newest state that is known; it is nil if it is gone.
+// reconcile brings an object to what its kind decides. The object is the newest state that is known; it is nil if it is
+// gone.
 func (r *reconciliation) reconcile(ctx context.Context, object *unstructured.Unstructured) reconcile.Result {
 	r.swaps.Forget(r.kind, r.name.AsNamespacedName())
 	if object == nil {
@@ -97,8 +100,9 @@ func (r *reconciliation) reconcile(ctx context.Context, object *unstructured.Uns
 	return result
 }
 
-// readAgain replaces what is remembered of the last write of an object by what the API server has, and returns that; nil if there is none. No
-// cache shows a write that etcd lost when it was restored from an older copy, so each further write would be based on it.
+// readAgain replaces what is remembered of the last write of an object by what the API server has, and returns that;
+// nil if there is none. No cache shows a write that etcd lost when it was restored from an older copy, so each further
+// write would be based on it.
 func (r *reconciliation) readAgain(ctx context.Context) (object *unstructured.Unstructured, err error) {
 	found, err := r.listNamed(ctx, r.resource, r.name)
 	if err != nil {
@@ -113,13 +117,19 @@ func (r *reconciliation) readAgain(ctx context.Context) (object *unstructured.Un
 }
 
 // listNamed reads the object of a name from the API server as a list, for which no right to get is needed.
-func (r *reconciliation) listNamed(ctx context.Context, resource schema.GroupVersionResource, name cache.ObjectName) (*unstructured.UnstructuredList, error) {
-	return r.config.Client.Resource(resource).Namespace(name.Namespace).
-		List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()})
+func (r *reconciliation) listNamed(
+	ctx context.Context, resource schema.GroupVersionResource, name cache.ObjectName,
+) (*unstructured.UnstructuredList, error) {
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
+	return r.config.Client.Resource(resource).Namespace(name.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: selector,
+	})
 }
 
 // Store writes the status of an object. It returns the object as the API server has it.
-func (r *reconciliation) Store(ctx context.Context, p *plan.Plan, o *plan.Outcome, status map[string]any) (*unstructured.Unstructured, error) {
+func (r *reconciliation) Store(
+	ctx context.Context, p *plan.Plan, o *plan.Outcome, status map[string]any,
+) (*unstructured.Unstructured, error) {
 	wanted := &unstructured.Unstructured{Object: with(p.Object.Object, "status", any(status))}
 	// The resource version in wanted makes the API server reject a write that is based
 	// on an older state of the object.
@@ -150,7 +160,8 @@ func (r *reconciliation) logStored(p *plan.Plan, o *plan.Outcome) {
 		r.log.Info("phase changed", "from", t.From, "to", t.To)
 	}
 	if stalled := plan.JustStalled(p, o); stalled != nil {
-		if o.Rejected != nil && stalled.Message == o.Rejected.Error() { // the log has one line for the same error of many objects
+		// the log has one line for the same error of many objects
+		if o.Rejected != nil && stalled.Message == o.Rejected.Error() {
 			r.log.Warn("object is stalled", "reason", stalled.Reason, "error", o.Rejected)
 		} else {
 			r.log.Warn("object is stalled", "reason", stalled.Reason, "message", stalled.Message)

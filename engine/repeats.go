@@ -30,8 +30,8 @@ type repeats struct {
 	byRoot *utilcache.Expiring // repeatsOf → *rate.Limiter
 }
 
-// repeatsOf names what is counted together. The namespace is part of it: someone who forges the marks of a child can use
-// up only what is left for objects of their own namespace.
+// repeatsOf names what is counted together. The namespace is part of it: someone who forges the marks of a child can
+// use up only what is left for objects of their own namespace.
 type repeatsOf struct {
 	root      types.UID
 	namespace string

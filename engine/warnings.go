@@ -6,9 +6,9 @@ import (
 	"log/slog"
 )
 
-// Warnings logs the warnings of the API server, each once a minute if the handler of the log limits errors to that. It is
-// the rest.WarningHandlerWithContext of the clients in a Config: client-go logs the text as it is, and a policy or a webhook
-// may quote the object that is written.
+// Warnings logs the warnings of the API server, each once a minute if the handler of the log limits errors to that. It
+// is the rest.WarningHandlerWithContext of the clients in a Config: client-go logs the text as it is, and a policy or a
+// webhook may quote the object that is written.
 type Warnings struct{ Log *slog.Logger }
 
 // warned is the key of a function in a context that logs a warning.

@@ -24,8 +24,9 @@ type written struct {
 	// object is as the API server answered the last write of its status; it is nil
 	// once the cache has it.
 	object *unstructured.Unstructured
-	// written is the version of the last write of its status; it is empty once an event has shown that. While isWriting, an event may show
-	// it before the answer is there: shown is the last version that events have shown meanwhile.
+	// written is the version of the last write of its status; it is empty once an event has shown that. While
+	// isWriting, an event may show it before the answer is there: shown is the last version that events have shown
+	// meanwhile.
 	written, shown string
 	isWriting      bool
 	// children are the resource versions of the last write to each resource that its
@@ -61,8 +62,8 @@ type deletedChild struct {
 
 func newWrites() *writes { return &writes{byObject: make(map[cache.ObjectName]*written)} }
 
-// newest returns the newer of a cached object and what was last written of it, or nil if the cache has none. The cache is read under the
-// lock: once it has what was written, that is dropped.
+// newest returns the newer of a cached object and what was last written of it, or nil if the cache has none. The cache
+// is read under the lock: once it has what was written, that is dropped.
 func (w *writes) newest(name cache.ObjectName, read func() *unstructured.Unstructured) *unstructured.Unstructured {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,8 +85,8 @@ func (w *writes) cached(name cache.ObjectName, cached *unstructured.Unstructured
 	}
 }
 
-// isOwn reports whether an event shows an object as the last write of its status left it, or what that was based on. While the status is
-// being written, it may be that. It is asked once for each event.
+// isOwn reports whether an event shows an object as the last write of its status left it, or what that was based on.
+// While the status is being written, it may be that. It is asked once for each event.
 func (w *writes) isOwn(name cache.ObjectName, object *unstructured.Unstructured) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,9 +114,11 @@ func (w *writes) drop(name cache.ObjectName, known *written) {
 	}
 }
 
-// write writes the status of an object and remembers the answer. It reports whether events have shown meanwhile that someone else has
-// written it after that.
-func (w *writes) write(name cache.ObjectName, uid types.UID, send func() (*unstructured.Unstructured, error)) (stored *unstructured.Unstructured, isOther bool, err error) {
+// write writes the status of an object and remembers the answer. It reports whether events have shown meanwhile that
+// someone else has written it after that.
+func (w *writes) write(
+	name cache.ObjectName, uid types.UID, send func() (*unstructured.Unstructured, error),
+) (stored *unstructured.Unstructured, isOther bool, err error) {
 	begin := func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -196,7 +199,10 @@ func (w *writes) isAwaited(name cache.ObjectName) bool {
 	return known != nil && known.awaited
 }
 
-func (w *writes) rememberDelete(name cache.ObjectName, owner types.UID, resource schema.GroupVersionResource, child *unstructured.Unstructured, isAnswered bool) {
+func (w *writes) rememberDelete(
+	name cache.ObjectName, owner types.UID, resource schema.GroupVersionResource, child *unstructured.Unstructured,
+	isAnswered bool,
+) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unseen(name, owner).deleted[child.GetUID()] = deletedChild{resource, cache.MetaObjectToName(child), isAnswered}
@@ -288,9 +294,9 @@ func (w *writes) readLive(name cache.ObjectName) {
 	}
 }
 
-// listed notes what a list of the API server, which is newer than all writes, shows of them. After a restore of etcd from
-// an older copy, no cache reaches the versions of writes that etcd lost for a long time, and children whose deletion
-// it lost stay.
+// listed notes what a list of the API server, which is newer than all writes, shows of them. After a restore of etcd
+// from an older copy, no cache reaches the versions of writes that etcd lost for a long time, and children whose
+// deletion it lost stay.
 func (w *writes) listed(name cache.ObjectName, in childPlace, found *unstructured.UnstructuredList) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -299,7 +305,8 @@ func (w *writes) listed(name cache.ObjectName, in childPlace, found *unstructure
 		return
 	}
 	for at, awaited := range known.children {
-		if at.resource == in.resource && (at.namespace == in.namespace || in.namespace == metav1.NamespaceAll) && older(found.GetResourceVersion(), awaited) {
+		if at.resource == in.resource && (at.namespace == in.namespace || in.namespace == metav1.NamespaceAll) &&
+			older(found.GetResourceVersion(), awaited) {
 			known.children[at] = found.GetResourceVersion()
 		}
 	}

@@ -35,7 +35,9 @@ type Files struct {
 
 // NewFiles loads the certificate in a folder; poll is how often it is read again, 0 means
 // DefaultPollInterval. It is ready while the certificate is valid for all hosts.
-func NewFiles(dir string, poll time.Duration, hosts []string, metrics prometheus.Registerer, log *slog.Logger) (*Files, error) {
+func NewFiles(
+	dir string, poll time.Duration, hosts []string, metrics prometheus.Registerer, log *slog.Logger,
+) (*Files, error) {
 	h, err := newHolder(hosts, metrics)
 	if err != nil {
 		return nil, err

@@ -32,14 +32,18 @@ type loaded struct {
 // newHolder returns a holder without a certificate.
 func newHolder(hosts []string, metrics prometheus.Registerer) (*holder, error) {
 	h := &holder{
-		hosts:  hosts,
-		reads:  prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_total", Help: "How often a certificate was read."}),
-		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_errors_total", Help: "How often a certificate could not be read."}),
+		hosts: hosts,
+		reads: prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_total",
+			Help: "How often a certificate was read."}),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_errors_total",
+			Help: "How often a certificate could not be read."}),
 		start: prometheus.NewGauge(
-			prometheus.GaugeOpts{Name: "fescue_certificate_start_timestamp_seconds", Help: "When the served certificate becomes valid, in seconds since 1970; 0 if there is none."},
+			prometheus.GaugeOpts{Name: "fescue_certificate_start_timestamp_seconds",
+				Help: "When the served certificate becomes valid, in seconds since 1970; 0 if there is none."},
 		),
 		expiry: prometheus.NewGauge(
-			prometheus.GaugeOpts{Name: "fescue_certificate_expiry_timestamp_seconds", Help: "When the served certificate expires, in seconds since 1970; 0 if there is none."},
+			prometheus.GaugeOpts{Name: "fescue_certificate_expiry_timestamp_seconds",
+				Help: "When the served certificate expires, in seconds since 1970; 0 if there is none."},
 		),
 	}
 	if metrics == nil {

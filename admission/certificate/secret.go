@@ -71,15 +71,18 @@ func NewSecret(config SecretConfig) (*Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Secret{holder: h, config: config, policy: policy{config.Hosts, config.Validity}, changed: make(chan struct{}, 1)}, nil
+	return &Secret{holder: h, config: config, policy: policy{config.Hosts, config.Validity},
+		changed: make(chan struct{}, 1)}, nil
 }
 
 // Run loads the certificate whenever the Secret changes, until ctx ends.
 func (s *Secret) Run(ctx context.Context) {
-	source := informers.TypedSource(s.config.Client, s.config.Client.CoreV1().Secrets(s.config.Namespace), func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.config.Name).String()
-	})
-	informer := informers.NewInformer(corev1.SchemeGroupVersion.WithResource("secrets"), source, &corev1.Secret{}, nil, s.config.WatchFailed)
+	source := informers.TypedSource(s.config.Client, s.config.Client.CoreV1().Secrets(s.config.Namespace),
+		func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.config.Name).String()
+		})
+	informer := informers.NewInformer(corev1.SchemeGroupVersion.WithResource("secrets"), source, &corev1.Secret{}, nil,
+		s.config.WatchFailed)
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    s.see,
 		UpdateFunc: func(_, object any) { s.see(object) },
@@ -110,7 +113,8 @@ func (s *Secret) signal() {
 // loadFrom serves the Secret's certificate, or still the last one if that cannot be read.
 func (s *Secret) loadFrom(secret *corev1.Secret) {
 	if err := s.load(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
-		s.config.Log.Error("loading the certificate failed; still serving the last one", "secret", s.config.Namespace+"/"+s.config.Name, "error", err)
+		s.config.Log.Error("loading the certificate failed; still serving the last one",
+			"secret", s.config.Namespace+"/"+s.config.Name, "error", err)
 	}
 }
 
@@ -143,8 +147,9 @@ func (s *Secret) advance(ctx context.Context, publish func(context.Context, []by
 	absent := apierrors.IsNotFound(err)
 	if absent {
 		secret = &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: s.config.Name, Namespace: s.config.Namespace, Labels: map[string]string{"app.kubernetes.io/managed-by": "fescue"}},
-			Type:       corev1.SecretTypeTLS,
+			ObjectMeta: metav1.ObjectMeta{Name: s.config.Name, Namespace: s.config.Namespace,
+				Labels: map[string]string{"app.kubernetes.io/managed-by": "fescue"}},
+			Type: corev1.SecretTypeTLS,
 		}
 	} else if err != nil {
 		return time.Time{}, fmt.Errorf("read Secret %s/%s: %w", s.config.Namespace, s.config.Name, err)
@@ -201,7 +206,8 @@ func change(secret *corev1.Secret, current state, next step, p policy, now time.
 	case trust:
 		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, trustedSince, now.Format(time.RFC3339Nano))
 	case promote:
-		secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = secret.Data[nextCertKey], secret.Data[nextPrivateKeyKey]
+		secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = secret.Data[nextCertKey],
+			secret.Data[nextPrivateKeyKey]
 		delete(secret.Data, nextCertKey)
 		delete(secret.Data, nextPrivateKeyKey)
 		delete(secret.Annotations, trustedSince)

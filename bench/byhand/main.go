@@ -46,7 +46,8 @@ func main() {
 	flag.StringVar(&o.namespace, "namespace", "", "namespace to work in; all by default")
 	flag.StringVar(&o.metrics, "metrics-bind-address", "0", "address that serves /metrics and /debug/pprof; none if 0")
 	flag.StringVar(&o.health, "health-probe-bind-address", "0", "address that serves /healthz and /readyz; none if 0")
-	flag.StringVar(&o.certificate, "webhook-cert-dir", "", "folder with tls.crt and tls.key for the webhook; without it there is no webhook")
+	flag.StringVar(&o.certificate, "webhook-cert-dir", "",
+		"folder with tls.crt and tls.key for the webhook; without it there is no webhook")
 	flag.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the webhook")
 	flag.Parse()
 	ctrl.SetLogger(zap.New())
@@ -65,18 +66,22 @@ func run(ctx context.Context, o *options) error {
 	if o.events {
 		reporting.Recorder = mgr.GetEventRecorder("by-hand")
 	}
-	if err := (&controller.AtReconciler{Client: mgr.GetClient(), Reporting: reporting}).SetupWithManager(mgr); err != nil {
+	if err := (&controller.AtReconciler{Client: mgr.GetClient(), Reporting: reporting}).SetupWithManager(
+		mgr); err != nil {
 		return err
 	}
-	if err := (&controller.WatcherReconciler{Client: mgr.GetClient(), Reporting: reporting}).SetupWithManager(mgr); err != nil {
+	if err := (&controller.WatcherReconciler{Client: mgr.GetClient(), Reporting: reporting}).SetupWithManager(
+		mgr); err != nil {
 		return err
 	}
-	if err := (&controller.CustomclusterReconciler{Client: mgr.GetClient(), Reporting: reporting}).SetupWithManager(ctx, mgr); err != nil {
+	if err := (&controller.CustomclusterReconciler{Client: mgr.GetClient(), Reporting: reporting}).SetupWithManager(ctx,
+		mgr); err != nil {
 		return err
 	}
 	if o.certificate != "" {
 		mgr.GetWebhookServer().Register("/inject", &webhook.Admission{Handler: &controller.Injector{
-			Reader: mgr.GetClient(), Decoder: admission.NewDecoder(mgr.GetScheme()), Annotation: "watch.fescue.dev/inject",
+			Reader: mgr.GetClient(), Decoder: admission.NewDecoder(mgr.GetScheme()),
+			Annotation: "watch.fescue.dev/inject",
 		}})
 	}
 	if err := mgr.AddReadyzCheck("caches", synced(mgr)); err != nil {
@@ -112,7 +117,8 @@ func newManager(o *options) (ctrl.Manager, error) {
 	caches := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.ConfigMap{}: {Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": controller.ManagedBy})},
+			&corev1.ConfigMap{}: {Label: labels.SelectorFromSet(
+				labels.Set{"app.kubernetes.io/managed-by": controller.ManagedBy})},
 		},
 	}
 	if o.namespace != "" {

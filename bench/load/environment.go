@@ -59,8 +59,11 @@ type environment struct {
 }
 
 // newEnvironment prepares a control plane, with its data in controlPlane, for an operator.
-func newEnvironment(ctx context.Context, config *rest.Config, controlPlane, dir string, s settings) (*environment, error) {
-	e := &environment{settings: s, config: rest.CopyConfig(config), dir: dir, audit: auditLog(filepath.Join(controlPlane, "audit.log"))}
+func newEnvironment(
+	ctx context.Context, config *rest.Config, controlPlane, dir string, s settings,
+) (*environment, error) {
+	e := &environment{settings: s, config: rest.CopyConfig(config), dir: dir,
+		audit: auditLog(filepath.Join(controlPlane, "audit.log"))}
 	e.config.QPS = -1
 	e.config.UserAgent = "bench-load"
 	if _, err := e.audit.size(); err != nil {
@@ -148,7 +151,8 @@ func (e *environment) awaitKinds(ctx context.Context) error {
 		for _, object := range []client.Object{at, watcher, cluster} {
 			errs = append(errs, e.client.Get(ctx, client.ObjectKeyFromObject(object), object))
 		}
-		done := at.Status.Phase != "" && watcher.Status.ConfigMapName != "" && (cluster.Status.Selector != "" || e.operator == floor)
+		done := at.Status.Phase != "" && watcher.Status.ConfigMapName != "" &&
+			(cluster.Status.Selector != "" || e.operator == floor)
 		return done, errors.Join(errs...)
 	})
 }
@@ -202,7 +206,9 @@ func patience(n int) time.Duration {
 
 // measure adds a row: what was used while action ran, and until the operator sent no more requests.
 // An action that does not end within limit is reported in the row, without an error.
-func (e *environment) measure(ctx context.Context, name string, limit time.Duration, action func(context.Context) error) (*row, error) {
+func (e *environment) measure(
+	ctx context.Context, name string, limit time.Duration, action func(context.Context) error,
+) (*row, error) {
 	if err := e.process.resetPeak(); err != nil {
 		return nil, err
 	}

@@ -65,7 +65,8 @@ func runFloor(ctx context.Context, args []string) error {
 		protocols.SetHTTP1(true)
 		server := &http.Server{Addr: *webhook, Handler: http.HandlerFunc(allow), Protocols: protocols}
 		go func() {
-			failed <- server.ListenAndServeTLS(filepath.Join(*certificate, "tls.crt"), filepath.Join(*certificate, "tls.key"))
+			failed <- server.ListenAndServeTLS(filepath.Join(*certificate, "tls.crt"),
+				filepath.Join(*certificate, "tls.key"))
 		}()
 	}
 	select {
@@ -77,7 +78,9 @@ func runFloor(ctx context.Context, args []string) error {
 }
 
 // follow calls do for each object of a type, and again when its generation has changed.
-func follow[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, do func(context.Context, client.Client, T) error) error {
+func follow[T client.Object](
+	ctx context.Context, c client.WithWatch, list client.ObjectList, do func(context.Context, client.Client, T) error,
+) error {
 	failed := make(chan error, floorWorkers)
 	queue := make(chan T)
 	defer close(queue)
@@ -149,7 +152,8 @@ func finishAt(ctx context.Context, c client.Client, at *api.At) error {
 			RestartPolicy:   corev1.RestartPolicyOnFailure,
 			SecurityContext: controller.PodSecurity(),
 			Containers: []corev1.Container{{
-				Name: "command", Image: at.Spec.Image, Command: strings.Fields(at.Spec.Command), SecurityContext: controller.ContainerSecurity(),
+				Name: "command", Image: at.Spec.Image, Command: strings.Fields(at.Spec.Command),
+				SecurityContext: controller.ContainerSecurity(),
 			}},
 		},
 	}
@@ -164,7 +168,8 @@ func configure(ctx context.Context, c client.Client, watcher *api.Watcher) error
 	config := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: watcher.Namespace, Name: watcher.Name + "-config",
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(watcher, api.WatcherVersion.WithKind("Watcher"))},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(watcher,
+				api.WatcherVersion.WithKind("Watcher"))},
 		},
 		Data: watcher.Spec.ConfigData,
 	}
@@ -175,11 +180,13 @@ func configure(ctx context.Context, c client.Client, watcher *api.Watcher) error
 	if err := write(); client.IgnoreAlreadyExists(err) != nil {
 		return err
 	}
-	return patchStatus(ctx, c, watcher, fmt.Sprintf(`{"configMapName":%q,"observedGeneration":%d}`, config.Name, watcher.Generation))
+	return patchStatus(ctx, c, watcher, fmt.Sprintf(`{"configMapName":%q,"observedGeneration":%d}`, config.Name,
+		watcher.Generation))
 }
 
 func patchStatus(ctx context.Context, c client.Client, object client.Object, status string) error {
-	return c.Status().Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(`{"status":`+status+`}`)))
+	return c.Status().Patch(ctx, object,
+		client.RawPatch("application/merge-patch+json", []byte(`{"status":`+status+`}`)))
 }
 
 // bodies are reused, like the operators' own.
@@ -198,5 +205,6 @@ func allow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"` + string(uid) + `","allowed":true}}`))
+	_, _ = w.Write([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"` +
+		string(uid) + `","allowed":true}}`))
 }

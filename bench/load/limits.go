@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// limits are the highest ratios, Fescue to the operator by hand, by measure. A run on a busy machine is slower as a whole, so
-// ratios of one run can be judged where seconds cannot.
+// limits are the highest ratios, Fescue to the operator by hand, by measure. A run on a busy machine is slower as a
+// whole, so ratios of one run can be judged where seconds cannot.
 type limits map[string]float64
 
 // add reads a limit as it stands in a flag.
@@ -46,7 +46,8 @@ func (l limits) check(t *table) error {
 			}
 			judged = true
 			if a/b > l[measure] {
-				errs = append(errs, fmt.Errorf("%s: %s: %s / %s = %.2f, above %.2f", name, measure, short(a), short(b), a/b, l[measure]))
+				errs = append(errs, fmt.Errorf("%s: %s: %s / %s = %.2f, above %.2f", name, measure, short(a), short(b),
+					a/b, l[measure]))
 			}
 		}
 		if !judged {

@@ -43,18 +43,23 @@ type options struct {
 }
 
 func (o *options) addFlags(flags *flag.FlagSet) {
-	flags.StringVar(&o.scenarios, "scenario", "", "scenarios to run, separated by commas; all by default:\n"+describeScenarios())
+	flags.StringVar(&o.scenarios, "scenario", "", "scenarios to run, separated by commas; all by default:\n"+
+		describeScenarios())
 	flags.StringVar(&o.operators, "operator", fescue+","+byHand+","+floor, "operators to compare, separated by commas")
 	flags.Float64Var(&o.scale, "scale", 1, "factor for the numbers of objects")
 	flags.IntVar(&o.runs, "runs", 3, "number of runs; the medians are printed")
 	flags.DurationVar(&o.idle, "idle", time.Minute, "how long idle objects are watched")
 	flags.StringVar(&o.fescueArgs, "fescue-args", "--workers 32", "arguments for fescue run")
-	flags.StringVar(&o.byHandArgs, "by-hand-args", "--workers 32 --events=true --conditions=true", "arguments for the operator written by hand")
-	flags.StringVar(&o.profiles, "profiles", "", "folder for a CPU profile of the first 15 seconds of each row, and for heap profiles; none by default")
+	flags.StringVar(&o.byHandArgs, "by-hand-args", "--workers 32 --events=true --conditions=true",
+		"arguments for the operator written by hand")
+	flags.StringVar(&o.profiles, "profiles", "",
+		"folder for a CPU profile of the first 15 seconds of each row, and for heap profiles; none by default")
 	flags.StringVar(&o.rows, "rows", "", "file for the rows of each run, as JSON; none by default")
-	flags.Func("limit", "the highest ratio to the operator by hand, as MEASURE=RATIO, such as requests=1.1 (repeatable); a higher one is an error", o.limits.add)
+	flags.Func("limit",
+		"the highest ratio to the operator by hand, as MEASURE=RATIO, such as requests=1.1 (repeatable); a higher one is an error", o.limits.add)
 	flags.StringVar(&o.root, "root", "..", "folder of the main module")
-	flags.StringVar(&o.single, "single", "", "file for the rows of a single run on a control plane that is running; what make bench uses")
+	flags.StringVar(&o.single, "single", "",
+		"file for the rows of a single run on a control plane that is running; what make bench uses")
 }
 
 func describeScenarios() string {
@@ -175,9 +180,11 @@ func (o *options) runOnce(ctx context.Context, s scenario, operator string) ([]*
 	_ = file.Close() // only its name is needed
 	defer func() { _ = os.Remove(file.Name()) }()
 	home := filepath.Join(o.root, ".devcluster")
-	cmd := exec.CommandContext(ctx, filepath.Join(home, "bin", "devcluster"), "-home", home, "-module", filepath.Join(o.root, "hack", "devcluster"),
+	cmd := exec.CommandContext(ctx, filepath.Join(home, "bin", "devcluster"), "-home", home, "-module",
+		filepath.Join(o.root, "hack", "devcluster"),
 		"-audit-policy", filepath.Join(o.root, "bench", "load", "audit.yaml"), "--",
-		self, "-single", file.Name(), "-scenario", s.name, "-operator", operator, "-scale", fmt.Sprint(o.scale), "-idle", o.idle.String(),
+		self, "-single", file.Name(), "-scenario", s.name, "-operator", operator, "-scale", fmt.Sprint(o.scale),
+		"-idle", o.idle.String(),
 		"-fescue-args", o.fescueArgs, "-by-hand-args", o.byHandArgs, "-profiles", o.profiles, "-root", o.root)
 	cmd.Stderr = os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -204,7 +211,8 @@ func (o *options) keep(s scenario, operator string, rows []*row) error {
 	if err != nil {
 		return err
 	}
-	err = json.NewEncoder(file).Encode(map[string]any{"scenario": s.name, "operator": operator, "scale": o.scale, "rows": rows})
+	err = json.NewEncoder(file).Encode(map[string]any{"scenario": s.name, "operator": operator, "scale": o.scale,
+		"rows": rows})
 	return errors.Join(err, file.Close())
 }
 
@@ -223,7 +231,8 @@ func single(ctx context.Context, o *options) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	rows, err := runScenario(ctx, selected[0], dir, settings{operator: o.operators, program: program, args: args, scale: o.scale, idle: o.idle, profiles: o.profiles})
+	rows, err := runScenario(ctx, selected[0], dir, settings{operator: o.operators, program: program, args: args,
+		scale: o.scale, idle: o.idle, profiles: o.profiles})
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,8 @@ func (e *environment) createWatchers(ctx context.Context, first, n int, value st
 // changeWatcher patches the value of a Watcher.
 func (e *environment) changeWatcher(ctx context.Context, name, value string) error {
 	patch := fmt.Appendf(nil, `{"spec":{"configData":{%q:%q}}}`, valueKey, value)
-	return e.client.Patch(ctx, newWatcher(e.namespace, name, ""), client.RawPatch("application/merge-patch+json", patch))
+	return e.client.Patch(ctx, newWatcher(e.namespace, name, ""),
+		client.RawPatch("application/merge-patch+json", patch))
 }
 
 // createCustomclusters creates n Customclusters.
@@ -92,6 +93,7 @@ func (e *environment) complete(ctx context.Context, count int32, message string)
 func (e *environment) running(ctx context.Context, message string) (*tally, error) {
 	return watch(ctx, e, &corev1.Pod{}, func(p *corev1.Pod) bool {
 		env := p.Spec.Containers[0].Env
-		return len(env) == 1 && env[0].Value == message && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil
+		return len(env) == 1 && env[0].Value == message && p.Status.Phase == corev1.PodRunning &&
+			p.DeletionTimestamp == nil
 	})
 }

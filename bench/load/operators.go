@@ -61,9 +61,11 @@ func (e *environment) startOperator(webhook bool) error {
 	_, port, _ := net.SplitHostPort(listen)
 	switch e.operator {
 	case fescue:
-		args = append([]string{"run"}, append(args, "--health-listen", health, "--metrics-listen", metrics, "--profiling")...)
+		args = append([]string{"run"}, append(args, "--health-listen", health, "--metrics-listen", metrics,
+			"--profiling")...)
 		if webhook {
-			args = append(args, "--webhook-url", "https://"+listen, "--webhook-listen", listen, "--webhook-cert-dir", e.dir)
+			args = append(args, "--webhook-url", "https://"+listen, "--webhook-listen", listen, "--webhook-cert-dir",
+				e.dir)
 		}
 	case byHand:
 		args = append(args, "--health-probe-bind-address", health, "--metrics-bind-address", metrics)
@@ -134,14 +136,16 @@ func (e *environment) grant(ctx context.Context) error {
 		&rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: operatorNamespace + "-" + e.operator},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: e.operator}},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace,
+				Name: e.operator}},
 		},
 	} {
 		if err := e.client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}
-	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(24 * 60 * 60))}}
+	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(
+		int64(24 * 60 * 60))}}
 	if err := e.client.SubResource("token").Create(ctx, account, token); err != nil {
 		return err
 	}

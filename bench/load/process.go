@@ -131,7 +131,8 @@ func (p *process) hasEnded() error {
 	select {
 	case <-p.done:
 		text, _ := os.ReadFile(p.log)
-		return fmt.Errorf("the operator has ended: %s; its log ends:\n%s", p.cmd.ProcessState, text[max(0, len(text)-2000):])
+		return fmt.Errorf("the operator has ended: %s; its log ends:\n%s", p.cmd.ProcessState,
+			text[max(0, len(text)-2000):])
 	default:
 		return nil
 	}

@@ -157,12 +157,13 @@ func replacedSets(ctx context.Context, e *environment) error {
 	if err != nil {
 		return err
 	}
-	if _, err := e.measure(ctx, fmt.Sprintf("%d × %d Pods, Running", sets, count), patience(pods), func(ctx context.Context) error {
-		if err := e.createCustomclusters(ctx, sets, count, "first"); err != nil {
-			return err
-		}
-		return awaitFirst(ctx)
-	}); err != nil {
+	if _, err := e.measure(ctx, fmt.Sprintf("%d × %d Pods, Running", sets, count), patience(pods),
+		func(ctx context.Context) error {
+			if err := e.createCustomclusters(ctx, sets, count, "first"); err != nil {
+				return err
+			}
+			return awaitFirst(ctx)
+		}); err != nil {
 		return err
 	}
 	awaitSecond, err := await("second")
@@ -172,7 +173,8 @@ func replacedSets(ctx context.Context, e *environment) error {
 	_, err = e.measure(ctx, "their message changed, all replaced", patience(pods), func(ctx context.Context) error {
 		if err := each(ctx, sets, func(ctx context.Context, i int) error {
 			cluster := newCustomcluster(e.namespace, fmt.Sprintf("cluster-%d", i), 0, "")
-			return e.client.Patch(ctx, cluster, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"message":"second"}}`)))
+			return e.client.Patch(ctx, cluster,
+				client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"message":"second"}}`)))
 		}); err != nil {
 			return err
 		}
@@ -231,20 +233,21 @@ func (e *environment) createAll(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	if _, err = e.measure(ctx, fmt.Sprintf("%d objects of each kind created", n), patience(3*n), func(ctx context.Context) error {
-		if err := e.createAts(ctx, n); err != nil {
-			return err
-		}
-		if err := e.createWatchers(ctx, 0, n, "idle"); err != nil {
-			return err
-		}
-		if err := e.createCustomclusters(ctx, n, 1, "idle"); err != nil {
-			return err
-		}
-		return until(ctx, func() (bool, error) {
-			return done.count() == n && configured.count() == n && complete.count() == n, nil
-		})
-	}); err != nil {
+	if _, err = e.measure(ctx, fmt.Sprintf("%d objects of each kind created", n), patience(3*n),
+		func(ctx context.Context) error {
+			if err := e.createAts(ctx, n); err != nil {
+				return err
+			}
+			if err := e.createWatchers(ctx, 0, n, "idle"); err != nil {
+				return err
+			}
+			if err := e.createCustomclusters(ctx, n, 1, "idle"); err != nil {
+				return err
+			}
+			return until(ctx, func() (bool, error) {
+				return done.count() == n && configured.count() == n && complete.count() == n, nil
+			})
+		}); err != nil {
 		return err
 	}
 	_, err = e.process.idleAfter(ctx)
@@ -256,7 +259,8 @@ func (e *environment) createAll(ctx context.Context, n int) error {
 func (e *environment) changeOne(ctx context.Context, n int) error {
 	changes := min(n, 100)
 	delays := make([]time.Duration, changes)
-	changed, err := watch(ctx, e, &corev1.ConfigMap{}, func(c *corev1.ConfigMap) bool { return c.Data[valueKey] == "changed" })
+	changed, err := watch(ctx, e, &corev1.ConfigMap{},
+		func(c *corev1.ConfigMap) bool { return c.Data[valueKey] == "changed" })
 	if err != nil {
 		return err
 	}
@@ -341,7 +345,8 @@ func foreignPod(namespace string, i int) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: "none",
-			Containers:    []corev1.Container{{Name: "main", Image: "nginx:latest", Env: []corev1.EnvVar{{Name: "NUMBER", Value: fmt.Sprint(i)}}}},
+			Containers: []corev1.Container{{Name: "main", Image: "nginx:latest",
+				Env: []corev1.EnvVar{{Name: "NUMBER", Value: fmt.Sprint(i)}}}},
 		},
 	}
 }
@@ -357,12 +362,13 @@ func growth(ctx context.Context, e *environment) error {
 	has := 0
 	for _, full := range []int{100, 1000, 10000} {
 		n := e.scaled(full, has+1)
-		r, err := e.measure(ctx, fmt.Sprintf("from %d to %d Watchers", has, n), patience(n), func(ctx context.Context) error {
-			if err := e.createWatchers(ctx, has, n, ""); err != nil {
-				return err
-			}
-			return configured.await(ctx, n)
-		})
+		r, err := e.measure(ctx, fmt.Sprintf("from %d to %d Watchers", has, n), patience(n),
+			func(ctx context.Context) error {
+				if err := e.createWatchers(ctx, has, n, ""); err != nil {
+					return err
+				}
+				return configured.await(ctx, n)
+			})
 		if err != nil {
 			return err
 		}
@@ -398,23 +404,24 @@ func massChange(ctx context.Context, e *environment) error {
 		return err
 	}
 	var changed time.Time
-	r, err := e.measure(ctx, fmt.Sprintf("%d Watchers changed at once", n), patience(n), func(ctx context.Context) error {
-		if err := each(ctx, n, func(ctx context.Context, i int) error {
-			if i == n/2 {
-				changed = time.Now()
-				if err := e.changeWatcher(ctx, watcherName(n), "by a person"); err != nil {
-					return err
+	r, err := e.measure(ctx, fmt.Sprintf("%d Watchers changed at once", n), patience(n),
+		func(ctx context.Context) error {
+			if err := each(ctx, n, func(ctx context.Context, i int) error {
+				if i == n/2 {
+					changed = time.Now()
+					if err := e.changeWatcher(ctx, watcherName(n), "by a person"); err != nil {
+						return err
+					}
 				}
+				return e.changeWatcher(ctx, watcherName(i), "after")
+			}); err != nil {
+				return err
 			}
-			return e.changeWatcher(ctx, watcherName(i), "after")
-		}); err != nil {
-			return err
-		}
-		if err := after.await(ctx, n); err != nil {
-			return err
-		}
-		return persons.await(ctx, 1)
-	})
+			if err := after.await(ctx, n); err != nil {
+				return err
+			}
+			return persons.await(ctx, 1)
+		})
 	if err != nil {
 		return err
 	}

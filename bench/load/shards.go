@@ -28,7 +28,8 @@ func (e *environment) shared(ctx context.Context, replicas int) (err error) {
 		return err
 	}
 	args := e.args
-	e.args = append(slices.Clone(args), fmt.Sprintf("--shards=%d", replicas), "--leader-elect", "--leader-elect-resource-namespace="+operatorNamespace)
+	e.args = append(slices.Clone(args), fmt.Sprintf("--shards=%d", replicas), "--leader-elect",
+		"--leader-elect-resource-namespace="+operatorNamespace)
 	defer func() { e.args = args }()
 	var processes []*process
 	defer func() {
@@ -73,7 +74,8 @@ func (e *environment) shared(ctx context.Context, replicas int) (err error) {
 
 // awaitShares waits until each process has one of as many shards.
 func (e *environment) awaitShares(ctx context.Context, processes []*process) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("the shards were not taken within two minutes"))
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute,
+		errors.New("the shards were not taken within two minutes"))
 	defer cancel()
 	return until(ctx, func() (bool, error) {
 		for _, p := range processes {

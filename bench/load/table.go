@@ -41,7 +41,8 @@ func (r *row) add(what string, value float64) {
 // medianRow returns a row with the median of each measure of the runs of one row. The requests are
 // those of the first run.
 func medianRow(runs []*row) *row {
-	median := &row{Name: runs[0].Name, Others: runs[0].Others, Requests: runs[0].Requests, Values: make(map[string]float64)}
+	median := &row{Name: runs[0].Name, Others: runs[0].Others, Requests: runs[0].Requests,
+		Values: make(map[string]float64)}
 	for what := range runs[0].Values {
 		var values []float64
 		for _, r := range runs {
@@ -80,7 +81,8 @@ func (t *table) add(operator string, rows []*row) {
 // print writes the table as Markdown, with a cell "Fescue / by hand = ratio" for each measure, and
 // then the requests of each row by verb and resource.
 func (t *table) print(w io.Writer) {
-	_, _ = fmt.Fprintf(w, "Fescue / by hand = ratio\n\n| | %s | other |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)+1))
+	_, _ = fmt.Fprintf(w, "Fescue / by hand = ratio\n\n| | %s | other |\n|---|%s\n", strings.Join(columns, " | "),
+		strings.Repeat("---|", len(columns)+1))
 	for _, name := range t.names {
 		medians := make(map[string]*row)
 		for operator, runs := range t.runs[name] {

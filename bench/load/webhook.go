@@ -94,7 +94,8 @@ func (e *environment) webhookClients() ([]*http.Client, error) {
 	trusted.AppendCertsFromPEM(certificate)
 	clients := make([]*http.Client, webhookClients)
 	for i := range clients {
-		clients[i] = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: trusted}}}
+		clients[i] = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13,
+			RootCAs: trusted}}}
 	}
 	return clients, nil
 }
@@ -147,7 +148,8 @@ func (e *environment) reviewOfPod(ctx context.Context) ([]byte, error) {
 	return json.Marshal(&admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
-			UID: "6b4a7bd4-1f0c-4d0c-8b0e-2f1d9c7f4b11", Operation: admissionv1.Create, Namespace: e.namespace, Name: pod.Name,
+			UID: "6b4a7bd4-1f0c-4d0c-8b0e-2f1d9c7f4b11", Operation: admissionv1.Create, Namespace: e.namespace,
+			Name:     pod.Name,
 			Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
 			Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 			Object:   runtime.RawExtension{Raw: raw},

@@ -6,8 +6,8 @@
 //
 //	<!-- plot: memory, MiB, scale log: Fescue, by hand -->
 //
-// The parts are the name of the file in docs/plots, the unit, the scale if it is not linear (log; or row, where each row has a
-// unit of its own), and the columns. The first column names the rows. A cell without a number has no bar.
+// The parts are the name of the file in docs/plots, the unit, the scale if it is not linear (log; or row, where each
+// row has a unit of its own), and the columns. The first column names the rows. A cell without a number has no bar.
 package main
 
 import (
@@ -88,7 +88,8 @@ func parse(page string) (plots []plot, err error) {
 		m := marker.FindStringSubmatch(line)
 		if m == nil {
 			if strings.HasPrefix(line, "<!-- plot") {
-				return nil, fmt.Errorf("line %d: %q is not <!-- plot: NAME, UNIT, scale SCALE: COLUMN, COLUMN -->", i+1, line)
+				return nil, fmt.Errorf("line %d: %q is not <!-- plot: NAME, UNIT, scale SCALE: COLUMN, COLUMN -->", i+1,
+					line)
 			}
 			continue
 		}
@@ -187,7 +188,8 @@ func (p *plot) svg() []byte {
 	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString(p.unit))
 	x := left
 	for i, name := range p.series {
-		fmt.Fprintf(&b, `<rect x="%d" y="6" width="10" height="10" fill="%s"/><text x="%d" y="15">%s</text>`+"\n", x, colors[i], x+14, html.EscapeString(name))
+		fmt.Fprintf(&b, `<rect x="%d" y="6" width="10" height="10" fill="%s"/><text x="%d" y="15">%s</text>`+"\n", x,
+			colors[i], x+14, html.EscapeString(name))
 		x += 34 + 7*len(name)
 	}
 	unit := p.unit
@@ -197,11 +199,13 @@ func (p *plot) svg() []byte {
 	fmt.Fprintf(&b, `<text x="%d" y="15" text-anchor="end">%s</text>`+"\n", left-10, html.EscapeString(unit))
 	y := 30
 	for _, r := range p.rows {
-		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n", left-10, y+r.bars()*bar/2+4, html.EscapeString(r.label))
+		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n", left-10, y+r.bars()*bar/2+4,
+			html.EscapeString(r.label))
 		for i, cell := range r.cells {
 			if v := value(cell); v > 0 {
 				width := widest * p.share(r, v)
-				fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/><text x="%.1f" y="%d">%s</text>`+"\n",
+				fmt.Fprintf(&b,
+					`<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/><text x="%.1f" y="%d">%s</text>`+"\n",
 					left, y, width, bar-2, colors[i], left+width+5, y+bar-4, html.EscapeString(cell))
 				y += bar
 			}

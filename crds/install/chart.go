@@ -75,7 +75,8 @@ func Chart(kinds []*kind.Kind, o ChartOptions) (map[string][]byte, error) {
 	return files, c.addStatic(files)
 }
 
-// dimension is an option of which values of the chart make the lines of templates depend. A setting has one index for each.
+// dimension is an option of which values of the chart make the lines of templates depend. A setting has one index for
+// each.
 type dimension struct {
 	// value is an expression of a template.
 	value string
@@ -135,7 +136,8 @@ type chart struct {
 	templates  map[string]*template
 }
 
-// fix finds the settings that the kinds do not allow: a cluster-scoped kind, for example, cannot be limited to namespaces.
+// fix finds the settings that the kinds do not allow: a cluster-scoped kind, for example, cannot be limited to
+// namespaces.
 func (c *chart) fix() error {
 	usual := make([]int, len(c.dimensions))
 	usual[dimWebhooks] = 1
@@ -152,8 +154,8 @@ func (c *chart) fix() error {
 	return nil
 }
 
-// settings returns all combinations of what the kinds allow. The first has most: the lines of the others are among its own,
-// and in their places.
+// settings returns all combinations of what the kinds allow. The first has most: the lines of the others are among its
+// own, and in their places.
 func (c *chart) settings() [][]int {
 	all := [][]int{nil}
 	for _, d := range c.dimensions {
@@ -246,9 +248,9 @@ func (c *chart) add(setting []int) error {
 	return nil
 }
 
-// leftOut reports whether a chart lacks an object. Helm creates the namespace of a release itself. The operator creates the
-// webhook configurations, and owns all their fields and their label: Helm 4 would report a conflict at each upgrade, and would
-// not delete them either.
+// leftOut reports whether a chart lacks an object. Helm creates the namespace of a release itself. The operator creates
+// the webhook configurations, and owns all their fields and their label: Helm 4 would report a conflict at each
+// upgrade, and would not delete them either.
 func leftOut(object *unstructured.Unstructured) bool {
 	return object.GetKind() == "Namespace" || object.GroupVersionKind().Group == admissionregistrationv1.GroupName
 }
@@ -258,8 +260,10 @@ func makeValues(object *unstructured.Unstructured, shards int) {
 	shardValue := valuePrefix + "shards"
 	if object.GetKind() == "PrometheusRule" {
 		eachText(object.Object, func(text string) string {
-			return strings.ReplaceAll(text, fmt.Sprintf("fescue_shards_owned{job=\"fescue-metrics\",namespace=%q}) < %d", releaseNamespace, shards),
-				fmt.Sprintf("fescue_shards_owned{job=\"fescue-metrics\",namespace=%q}) < %s", releaseNamespace, shardValue))
+			return strings.ReplaceAll(text,
+				fmt.Sprintf("fescue_shards_owned{job=\"fescue-metrics\",namespace=%q}) < %d", releaseNamespace, shards),
+				fmt.Sprintf("fescue_shards_owned{job=\"fescue-metrics\",namespace=%q}) < %s", releaseNamespace,
+					shardValue))
 		})
 	}
 	if object.GetKind() != "Deployment" {
@@ -318,8 +322,10 @@ func (c *chart) addStatic(files map[string][]byte) error {
 		return err
 	}
 	values := map[string]any{
-		"IMAGE": o.Image, "NAMESPACED": append([]string{}, o.Namespaces...), "SHARDS": max(1, o.Shards), "WEBHOOKS": !c.options.NoWebhooks,
-		"APISERVERCIDRS": append([]string{}, o.APIServers...), "SERVICEMONITOR": o.Monitoring, "METRICSAUTH": o.MetricsAuth,
+		"IMAGE": o.Image, "NAMESPACED": append([]string{}, o.Namespaces...), "SHARDS": max(1, o.Shards),
+		"WEBHOOKS":       !c.options.NoWebhooks,
+		"APISERVERCIDRS": append([]string{}, o.APIServers...), "SERVICEMONITOR": o.Monitoring,
+		"METRICSAUTH": o.MetricsAuth,
 	}
 	for _, file := range []string{"Chart.yaml", "values.yaml", "values.schema.json", "NOTES.txt"} {
 		content, err := chartFiles.ReadFile("chart/" + file)

@@ -60,7 +60,8 @@ func namespaceObjects(o Options) []runtime.Object {
 	for _, mode := range []string{"enforce", "audit", "warn"} {
 		meta.Labels["pod-security.kubernetes.io/"+mode] = "restricted"
 	}
-	return []runtime.Object{&corev1.Namespace{TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Namespace"), ObjectMeta: meta}}
+	return []runtime.Object{&corev1.Namespace{TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Namespace"),
+		ObjectMeta: meta}}
 }
 
 // UserName returns the name of the operator's account as the API server knows it.
@@ -80,7 +81,8 @@ func managerObjects(o Options) []runtime.Object {
 		objects = append(objects, sourceConfigMap(i, source, o.Namespace))
 	}
 	objects = append(objects, deployment(o), &policyv1.PodDisruptionBudget{
-		TypeMeta: typeMeta(policyv1.SchemeGroupVersion, "PodDisruptionBudget"), ObjectMeta: objectMeta(name, o.Namespace),
+		TypeMeta:   typeMeta(policyv1.SchemeGroupVersion, "PodDisruptionBudget"),
+		ObjectMeta: objectMeta(name, o.Namespace),
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: new(intstr.FromInt32(1)),
 			Selector:       &metav1.LabelSelector{MatchLabels: selector},
@@ -100,7 +102,8 @@ func service(called, namespace string, port int32, target string) runtime.Object
 		TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Service"), ObjectMeta: meta,
 		Spec: corev1.ServiceSpec{
 			Selector: selector,
-			Ports:    []corev1.ServicePort{{Name: target, Port: port, TargetPort: intstr.FromString(target), Protocol: corev1.ProtocolTCP}},
+			Ports: []corev1.ServicePort{{Name: target, Port: port, TargetPort: intstr.FromString(target),
+				Protocol: corev1.ProtocolTCP}},
 		},
 	}
 }
@@ -163,7 +166,8 @@ func deployment(o Options) runtime.Object {
 		for _, path := range slices.Sorted(maps.Keys(source)) {
 			volume.Items = append(volume.Items, corev1.KeyToPath{Key: key(path), Path: path})
 		}
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("kinds-%d", i), VolumeSource: corev1.VolumeSource{ConfigMap: &volume}})
+		pod.Spec.Volumes = append(pod.Spec.Volumes,
+			corev1.Volume{Name: fmt.Sprintf("kinds-%d", i), VolumeSource: corev1.VolumeSource{ConfigMap: &volume}})
 	}
 	meta := objectMeta(name, o.Namespace)
 	meta.Labels["app.kubernetes.io/component"] = "operator"
@@ -188,8 +192,10 @@ func container(o Options) corev1.Container {
 		ReadinessProbe: probe("/readyz", 5),
 		// The caches take most of the memory, and most of all while they are first filled.
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("512Mi")},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"),
+				corev1.ResourceMemory: resource.MustParse("128Mi")},
+			Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"),
+				corev1.ResourceMemory: resource.MustParse("512Mi")},
 		},
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), RunAsNonRoot: new(true),
@@ -197,10 +203,13 @@ func container(o Options) corev1.Container {
 		},
 	}
 	if o.Webhooks != nil {
-		c.Ports = append(c.Ports, corev1.ContainerPort{Name: "webhooks", ContainerPort: o.Webhooks.Port, Protocol: corev1.ProtocolTCP})
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: "webhooks", ContainerPort: o.Webhooks.Port,
+			Protocol: corev1.ProtocolTCP})
 	}
 	for i := range o.Sources {
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: fmt.Sprintf("kinds-%d", i), MountPath: fmt.Sprintf("%s/%d", kindsPath, i), ReadOnly: true})
+		c.VolumeMounts = append(c.VolumeMounts,
+			corev1.VolumeMount{Name: fmt.Sprintf("kinds-%d", i), MountPath: fmt.Sprintf("%s/%d", kindsPath, i),
+				ReadOnly: true})
 	}
 	return c
 }
@@ -239,7 +248,8 @@ func args(o Options) []string {
 // probe requests a path periodically.
 func probe(path string, seconds int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}},
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
+			Port: intstr.FromString("health")}},
 		InitialDelaySeconds: 2, PeriodSeconds: seconds,
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The first lines of generated files; linters and review tools know their form. Helm does not render that of a template.
+// The first lines of generated files; linters and review tools know their form. Helm does not render that of a
+// template.
 const (
 	Header         = "# " + generated + "\n"
 	TemplateHeader = "{{- /* " + generated + " */}}\n"

@@ -26,7 +26,8 @@ func metricsRoles(o Options) []runtime.Object {
 	})
 	read := []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}
 	return append(clusterRole(o.ClusterName()+"-metrics-auth", o.Namespace, ask),
-		&rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: objectMeta(o.ClusterName()+"-metrics-reader", ""), Rules: read})
+		&rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"),
+			ObjectMeta: objectMeta(o.ClusterName()+"-metrics-reader", ""), Rules: read})
 }
 
 // metricsEndpoint is how a ServiceMonitor reads the metrics: with the token of Prometheus'

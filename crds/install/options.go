@@ -157,7 +157,8 @@ func (o Options) complete() (Options, error) {
 		if size > maxSource {
 			errs = append(
 				errs,
-				fmt.Errorf("kinds folder %d: its files have %d bytes: must be at most %d, the limit of a ConfigMap; build an image with the files instead", i, size, maxSource),
+				fmt.Errorf(
+					"kinds folder %d: its files have %d bytes: must be at most %d, the limit of a ConfigMap; build an image with the files instead", i, size, maxSource),
 			)
 		}
 	}

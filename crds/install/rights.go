@@ -143,7 +143,8 @@ func forKinds(kinds []*kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 }
 
 func compareRights(a, b Right) int {
-	return strings.Compare(a.Group+"\x00"+a.Resource+"\x00"+a.Name+"\x00"+a.Verb, b.Group+"\x00"+b.Resource+"\x00"+b.Name+"\x00"+b.Verb)
+	return strings.Compare(a.Group+"\x00"+a.Resource+"\x00"+a.Name+"\x00"+a.Verb, b.Group+"\x00"+b.Resource+"\x00"+
+		b.Name+"\x00"+b.Verb)
 }
 
 // toWatchCRDs returns the rights by which the operator notices that a CRD is installed, changed or
@@ -152,8 +153,8 @@ func toWatchCRDs(kinds []*kind.Kind) []Right {
 	if len(kinds) == 0 {
 		return nil
 	}
-	// The right to list is not limited to names, because the operator reports CRDs without a kind. Anyone who may use the
-	// API server's discovery sees their names, too.
+	// The right to list is not limited to names, because the operator reports CRDs without a kind. Anyone who may use
+	// the API server's discovery sees their names, too.
 	rights := []Right{{"apiextensions.k8s.io", "customresourcedefinitions", "list", ""}}
 	for _, k := range kinds {
 		rights = append(rights, Right{"apiextensions.k8s.io", "customresourcedefinitions", "watch", k.Name()})
@@ -173,13 +174,14 @@ func forCRDs(kinds []*kind.Kind) []Right {
 	return rights
 }
 
-// forWebhooks returns the rights of admission outside the namespace of the operator: it puts
-// the certificate authority into its configurations and the CRDs with conversions, recreates them if they were deleted, and
-// checks whether the author of an object may create the object's children.
+// forWebhooks returns the rights of admission outside the namespace of the operator: it puts the certificate authority
+// into its configurations and the CRDs with conversions, recreates them if they were deleted, and checks whether the
+// author of an object may create the object's children.
 func forWebhooks(w *Webhooks) ([]Right, error) {
 	rights := []Right{{Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Verb: "create"}}
 	if w.ReadsNamespaces {
-		rights = append(rights, Right{Resource: "namespaces", Verb: "list"}, Right{Resource: "namespaces", Verb: "watch"})
+		rights = append(rights, Right{Resource: "namespaces", Verb: "list"},
+			Right{Resource: "namespaces", Verb: "watch"})
 	}
 	for _, name := range w.Converting {
 		rights = append(rights, Right{"apiextensions.k8s.io", "customresourcedefinitions", "patch", name})
@@ -246,14 +248,16 @@ func rules(rights []Right) []rbacv1.PolicyRule {
 		list = append(list, granted)
 	}
 	slices.SortFunc(list, func(a, b rbacv1.PolicyRule) int {
-		return slices.Compare(slices.Concat(a.APIGroups, a.Resources, a.ResourceNames), slices.Concat(b.APIGroups, b.Resources, b.ResourceNames))
+		return slices.Compare(slices.Concat(a.APIGroups, a.Resources, a.ResourceNames),
+			slices.Concat(b.APIGroups, b.Resources, b.ResourceNames))
 	})
 	// Names with the same rights share a rule.
 	var merged []rbacv1.PolicyRule
 	for _, r := range list {
 		same := slices.IndexFunc(merged, func(m rbacv1.PolicyRule) bool {
 			return len(m.ResourceNames) > 0 && len(r.ResourceNames) > 0 &&
-				slices.Equal(m.APIGroups, r.APIGroups) && slices.Equal(m.Resources, r.Resources) && slices.Equal(m.Verbs, r.Verbs)
+				slices.Equal(m.APIGroups, r.APIGroups) && slices.Equal(m.Resources, r.Resources) &&
+				slices.Equal(m.Verbs, r.Verbs)
 		})
 		if same < 0 {
 			merged = append(merged, r)

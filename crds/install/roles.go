@@ -41,10 +41,14 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 			return nil, fmt.Errorf("kind %s: it is cluster-scoped, so it cannot be limited to namespaces", k.Title())
 		}
 		if len(k.OwnsOfCluster) > 0 && len(o.Namespaces) > 0 {
-			return nil, fmt.Errorf("kind %s: it has children of the type %s, which is cluster-scoped, so it cannot be limited to namespaces", k.Title(), k.OwnsOfCluster[0].Kind)
+			return nil,
+				fmt.Errorf(
+					"kind %s: it has children of the type %s, which is cluster-scoped, so it cannot be limited to namespaces", k.Title(), k.OwnsOfCluster[0].Kind)
 		}
 		if of := k.Lookups.OfCluster(); of != "" && len(o.Namespaces) > 0 {
-			return nil, fmt.Errorf("kind %s: it reads %s, which is cluster-scoped, so it cannot be limited to namespaces", k.Title(), of)
+			return nil,
+				fmt.Errorf("kind %s: it reads %s, which is cluster-scoped, so it cannot be limited to namespaces",
+					k.Title(), of)
 		}
 	}
 	for _, namespace := range o.Namespaces {
@@ -55,13 +59,15 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 	}
 	objects = append(objects, metricsRoles(o)...)
 	const own = name + "-self" // not the name of the kinds' role, which may be in the same namespace
-	return append(objects, role(own, o.Namespace, rules(inOwnNamespace(o))), roleBinding(own, o.Namespace, o.Namespace)), nil
+	return append(objects, role(own, o.Namespace, rules(inOwnNamespace(o))),
+		roleBinding(own, o.Namespace, o.Namespace)), nil
 }
 
 // clusterRole returns a ClusterRole, bound to the service account.
 func clusterRole(called, accountNamespace string, rules []rbacv1.PolicyRule) []runtime.Object {
 	return []runtime.Object{
-		&rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: objectMeta(called, ""), Rules: rules},
+		&rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"),
+			ObjectMeta: objectMeta(called, ""), Rules: rules},
 		&rbacv1.ClusterRoleBinding{
 			TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRoleBinding"), ObjectMeta: objectMeta(called, ""),
 			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: called},
@@ -71,7 +77,8 @@ func clusterRole(called, accountNamespace string, rules []rbacv1.PolicyRule) []r
 }
 
 func role(called, namespace string, rules []rbacv1.PolicyRule) runtime.Object {
-	return &rbacv1.Role{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "Role"), ObjectMeta: objectMeta(called, namespace), Rules: rules}
+	return &rbacv1.Role{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "Role"),
+		ObjectMeta: objectMeta(called, namespace), Rules: rules}
 }
 
 // roleBinding binds the role of its own name to the service account.
@@ -93,19 +100,24 @@ func subjects(namespace string) []rbacv1.Subject {
 // for admin is then empty, so that applying it takes away what an earlier version of the kind gave.
 func userRoles(k *kind.Kind) []runtime.Object {
 	group, plural := k.GroupVersionKind.Group, k.Names.Plural
-	viewer := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural}, Verbs: []string{"get", "list", "watch"}}
-	readStatus := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural + "/status"}, Verbs: []string{"get"}}
-	editor := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural}, Verbs: []string{"create", "delete", "deletecollection", "patch", "update"}}
+	viewer := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural},
+		Verbs: []string{"get", "list", "watch"}}
+	readStatus := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural + "/status"},
+		Verbs: []string{"get"}}
+	editor := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural},
+		Verbs: []string{"create", "delete", "deletecollection", "patch", "update"}}
 	admin := []rbacv1.PolicyRule{}
 	if !k.RecordsPlaces() {
-		admin = append(admin, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural + "/status"}, Verbs: []string{"patch", "update"}})
+		admin = append(admin, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural + "/status"},
+			Verbs: []string{"patch", "update"}})
 	}
 	view := []rbacv1.PolicyRule{viewer, readStatus}
 	edit := []rbacv1.PolicyRule{editor}
 	if k.Scale != nil {
 		scale := []string{plural + "/scale"}
 		view = append(view, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: scale, Verbs: []string{"get"}})
-		edit = append(edit, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: scale, Verbs: []string{"patch", "update"}})
+		edit = append(edit, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: scale,
+			Verbs: []string{"patch", "update"}})
 	}
 	// Kubernetes' own edit is a part of its admin, and view a part of edit.
 	prefix := name + "-" + k.Name() + "-"
@@ -134,9 +146,11 @@ func IsUserRole(object *unstructured.Unstructured) bool {
 func aggregated(called, to string, rules []rbacv1.PolicyRule) runtime.Object {
 	meta := objectMeta(called, "")
 	meta.Labels[aggregateTo+to] = "true"
-	return &rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: meta, Rules: rules}
+	return &rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: meta,
+		Rules: rules}
 }
 
 func objectMeta(called, namespace string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: called, Namespace: namespace, Labels: map[string]string{"app.kubernetes.io/name": name}}
+	return metav1.ObjectMeta{Name: called, Namespace: namespace,
+		Labels: map[string]string{"app.kubernetes.io/name": name}}
 }

@@ -28,7 +28,8 @@ type line struct {
 }
 
 func newTemplate(object *unstructured.Unstructured) *template {
-	t := &template{seen: make(map[string][]int), isClusterRole: object.GetKind() == "ClusterRole", each: object.GetNamespace() == eachNamespace}
+	t := &template{seen: make(map[string][]int), isClusterRole: object.GetKind() == "ClusterRole",
+		each: object.GetNamespace() == eachNamespace}
 	switch {
 	case object.GetKind() == "CustomResourceDefinition":
 		t.condition, t.isCRD = ".Values.crds", true
@@ -255,7 +256,8 @@ func alternatives(dimensions []*dimension, settings [][]int, has [][]int) string
 
 // What stands for a value: alone in its place, or as a part of a text.
 var (
-	isWhole  = regexp.MustCompile(`^( *(?:- )?(?:[A-Za-z]+: )?)(` + releaseNamespace + `|` + eachNamespace + `|` + eachCIDR + `|` + valueImage + `)\n$`)
+	isWhole = regexp.MustCompile(`^( *(?:- )?(?:[A-Za-z]+: )?)(` + releaseNamespace + `|` + eachNamespace + `|` +
+		eachCIDR + `|` + valueImage + `)\n$`)
 	isObject = regexp.MustCompile(`^( *)([A-Za-z]+): ` + valuePrefix + `([A-Za-z]+)\n$`)
 )
 
@@ -287,9 +289,11 @@ func expandValue(text string, each bool) string {
 		case "replicas":
 			return match[1] + "replicas: {{ max 2 (int .Values.shards) }}\n"
 		case "priorityClassName":
-			return "{{- with .Values.priorityClassName }}\n" + indent + "priorityClassName: {{ . | quote }}\n{{- end }}\n"
+			return "{{- with .Values.priorityClassName }}\n" + indent +
+				"priorityClassName: {{ . | quote }}\n{{- end }}\n"
 		}
-		return fmt.Sprintf("{{- with .Values.%s }}\n%s%s:\n{{ toYaml . | indent %d }}\n{{- end }}\n", match[3], indent, match[2], len(indent)+2)
+		return fmt.Sprintf("{{- with .Values.%s }}\n%s%s:\n{{ toYaml . | indent %d }}\n{{- end }}\n", match[3], indent,
+			match[2], len(indent)+2)
 	}
 	switch trimmed := strings.TrimSpace(text); {
 	case trimmed == "- "+extraArgs:

@@ -19,7 +19,9 @@ func ParseType(text string) (schema.GroupKind, string, error) {
 	of, plural, ok := strings.Cut(text, "=")
 	groupKind := schema.ParseGroupKind(of)
 	if !ok || groupKind.Kind == "" || plural == "" {
-		return schema.GroupKind{}, "", fmt.Errorf("invalid value %q: must be KIND.GROUP=PLURAL, as in Certificate.cert-manager.io=certificates", text)
+		return schema.GroupKind{}, "",
+			fmt.Errorf("invalid value %q: must be KIND.GROUP=PLURAL, as in Certificate.cert-manager.io=certificates",
+				text)
 	}
 	return groupKind, plural, nil
 }
@@ -44,6 +46,8 @@ func offline(named Types, kinds []*kind.Kind) ResourceOf {
 			plural, _ := meta.UnsafeGuessKindToResource(gvk)
 			return plural.GroupResource(), nil
 		}
-		return schema.GroupResource{}, fmt.Errorf("the resource of type %s is unknown: name it with --type %s=PLURAL, or give its CRD to --types", kind.TypeName(gvk), gvk.GroupKind())
+		return schema.GroupResource{},
+			fmt.Errorf("the resource of type %s is unknown: name it with --type %s=PLURAL, or give its CRD to --types",
+				kind.TypeName(gvk), gvk.GroupKind())
 	}
 }

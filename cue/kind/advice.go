@@ -43,5 +43,6 @@ func (v *Version) UnboundedAdvice() *Advice {
 	if more := len(found) - len(fields); more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	return &Advice{mistake.NoUpperLimit, found[0].Field, found[0].Position, "no upper limit for " + list + ": objects can grow until they are too large, and the API server accepts few CEL rules"}
+	return &Advice{mistake.NoUpperLimit, found[0].Field, found[0].Position, "no upper limit for " + list +
+		": objects can grow until they are too large, and the API server accepts few CEL rules"}
 }

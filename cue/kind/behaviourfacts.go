@@ -34,7 +34,8 @@ type ChildFacts struct {
 	Replicas string
 	// Ordered means that the members are numbered.
 	Ordered bool
-	// When is the source of the condition to create it, and Ready that of whether it counts as ready; empty if there is none.
+	// When is the source of the condition to create it, and Ready that of whether it counts as ready; empty if there is
+	// none.
 	When, Ready string
 	// Conditional means that it exists only if some condition holds.
 	Conditional bool

@@ -23,7 +23,8 @@ type Catalog struct {
 
 // NewCatalog returns a catalog of the given kinds. Their names must differ.
 func NewCatalog(kinds ...*Kind) *Catalog {
-	c := &Catalog{byGVK: make(map[apischema.GroupVersionKind]*Kind), byName: make(map[string]*Kind), failed: sets.New[string]()}
+	c := &Catalog{byGVK: make(map[apischema.GroupVersionKind]*Kind), byName: make(map[string]*Kind),
+		failed: sets.New[string]()}
 	for _, k := range kinds {
 		c.Add(k)
 	}
@@ -72,7 +73,8 @@ func (c *Catalog) ByGVK(gvk apischema.GroupVersionKind) *Kind { return c.byGVK[g
 // there is none.
 func (c *Catalog) ByResource(gvr apischema.GroupVersionResource) *Kind {
 	k := c.byName[gvr.GroupResource().String()]
-	if k == nil || !slices.ContainsFunc(k.Versions, func(v *Version) bool { return v.GroupVersionKind.Version == gvr.Version }) {
+	isVersion := func(v *Version) bool { return v.GroupVersionKind.Version == gvr.Version }
+	if k == nil || !slices.ContainsFunc(k.Versions, isVersion) {
 		return nil
 	}
 	return k
@@ -133,9 +135,11 @@ func (c *Catalog) WhyUnknown(gvk apischema.GroupVersionKind) Unknown {
 	}
 	switch {
 	case len(versions) > 0:
-		return Unknown{Field: "apiVersion", Reason: fmt.Sprintf("%s of %s exists in version %s", gvk.Kind, gvk.Group, strings.Join(versions, ", "))}
+		return Unknown{Field: "apiVersion", Reason: fmt.Sprintf("%s of %s exists in version %s", gvk.Kind, gvk.Group,
+			strings.Join(versions, ", "))}
 	case len(near) > 0:
-		return Unknown{Field: "kind", Reason: fmt.Sprintf("did you mean %s? Kinds of this group: %s", strings.Join(slices.Compact(near), " or "), strings.Join(inGroup, "; "))}
+		return Unknown{Field: "kind", Reason: fmt.Sprintf("did you mean %s? Kinds of this group: %s",
+			strings.Join(slices.Compact(near), " or "), strings.Join(inGroup, "; "))}
 	case c.failed.Has(""):
 		return Unknown{Field: "kind", Reason: "some kinds failed to load, and this may be one of them", NotLoaded: true}
 	case len(inGroup) > 0:

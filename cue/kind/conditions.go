@@ -31,7 +31,8 @@ const (
 	ConditionInjected = "Injected"
 )
 
-var engineConditions = []string{ConditionSucceeded, ConditionReady, ConditionStalled, ConditionReconciling, ConditionPruned, ConditionAltered, ConditionDeleting, ConditionInjected}
+var engineConditions = []string{ConditionSucceeded, ConditionReady, ConditionStalled, ConditionReconciling,
+	ConditionPruned, ConditionAltered, ConditionDeleting, ConditionInjected}
 
 // IsEngineCondition reports whether the engine sets a type of condition.
 func IsEngineCondition(name string) bool { return slices.Contains(engineConditions, name) }

@@ -32,7 +32,9 @@ func (vs Versions) Converts() bool {
 // because an error would have all reads of the object fail, and lists with it. Only a version that is not
 // served must hold the whole object: the API server does not read objects in it, but prunes them by what its
 // managed fields list.
-func (vs Versions) Convert(b *Budget, object map[string]any, apiVersion string) (converted map[string]any, lost field.ErrorList, err error) {
+func (vs Versions) Convert(
+	b *Budget, object map[string]any, apiVersion string,
+) (converted map[string]any, lost field.ErrorList, err error) {
 	from, err := vs.named(object["apiVersion"])
 	if err != nil {
 		return nil, nil, err
@@ -48,7 +50,9 @@ func (vs Versions) Convert(b *Budget, object map[string]any, apiVersion string) 
 		lost = append(lost, more...)
 	}
 	if len(lost) > 0 && !to.Served {
-		return nil, nil, fmt.Errorf("%s is not served, and cannot hold %s: remove what metadata.managedFields lists of %s", apiVersion, FieldsOf(lost), apiVersion)
+		return nil, nil,
+			fmt.Errorf("%s is not served, and cannot hold %s: remove what metadata.managedFields lists of %s",
+				apiVersion, FieldsOf(lost), apiVersion)
 	}
 	return object, lost, nil
 }
@@ -109,7 +113,8 @@ func (vs Versions) named(apiVersion any) (*Version, error) {
 		}
 		known = append(known, name)
 	}
-	return nil, fmt.Errorf("apiVersion: %v is no version of %s, which has %s", apiVersion, vs.Stored().GroupVersionKind.Kind, strings.Join(known, ", "))
+	return nil, fmt.Errorf("apiVersion: %v is no version of %s, which has %s", apiVersion,
+		vs.Stored().GroupVersionKind.Kind, strings.Join(known, ", "))
 }
 
 // ConvertOnce converts an object with its defaults to or from the stored version. What cannot be computed is

@@ -50,7 +50,8 @@ type decisionReader struct {
 func (r *decisionReader) read(v Piece, phase string) error {
 	r.whole = v
 	if err, ok := errors.AsType[*EvaluationError](v.Field(behaviour.ObservedName).Fits(behaviour.ObservedName)); ok {
-		err.Err = fmt.Errorf("%w; the child does not fit the shape that the controller declares: write observed: _", err.Err)
+		err.Err = fmt.Errorf("%w; the child does not fit the shape that the controller declares: write observed: _",
+			err.Err)
 		return err
 	}
 	if err := r.children(v, "", ""); err != nil {
@@ -278,9 +279,11 @@ func (r *decisionReader) set(child *Child, value Piece, path string) error {
 		return err
 	}
 	if _, known := r.kind.Sets[child.Name]; !known {
-		return &EvaluationError{Path: path + ".replicas", Err: errors.New("a set must not be in an if: set replicas to 0 instead")}
+		return &EvaluationError{Path: path + ".replicas",
+			Err: errors.New("a set must not be in an if: set replicas to 0 instead")}
 	}
-	child.Set = &Set{Replicas: int(count), MaxUnavailable: max(away, 1), DeleteStrays: strays == "Delete", Ordered: r.kind.Sets[child.Name].Ordered}
+	child.Set = &Set{Replicas: int(count), MaxUnavailable: max(away, 1), DeleteStrays: strays == "Delete",
+		Ordered: r.kind.Sets[child.Name].Ordered}
 	return nil
 }
 
@@ -323,7 +326,8 @@ func (r *decisionReader) transition(value Piece, path string) error {
 	}
 	t.To, _ = target.(string)
 	if _, known := r.kind.Phases[t.To]; !known {
-		return &EvaluationError{Path: path + ".to", Err: fmt.Errorf("%q must be one of the phases", t.To), Position: to.Position()}
+		return &EvaluationError{Path: path + ".to", Err: fmt.Errorf("%q must be one of the phases", t.To),
+			Position: to.Position()}
 	}
 	if absent, err := r.times(&t, value, path); err != nil || len(absent) > 0 {
 		return err
@@ -428,7 +432,9 @@ func unknownCondition(name string, absent []Absence) Condition {
 
 // present returns the part of a struct that reads nothing absent. A struct within it is left out if nothing of it is
 // known, or the schema requires a field that is left out.
-func (r *decisionReader) present(value Piece, path string, parent *structuralschema.Structural) (map[string]any, error) {
+func (r *decisionReader) present(
+	value Piece, path string, parent *structuralschema.Structural,
+) (map[string]any, error) {
 	present := make(map[string]any)
 	names, err := value.Names()
 	for _, name := range names {

@@ -11,7 +11,8 @@ import (
 // Definition returns the CustomResourceDefinition of the kind.
 func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
 	definition := &apiextensionsv1.CustomResourceDefinition{
-		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
+		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(),
+			Kind: "CustomResourceDefinition"},
 		ObjectMeta: metav1.ObjectMeta{Name: k.Name()},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: k.GroupVersionKind.Group,
@@ -28,13 +29,15 @@ func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
 			columns, selectable = v.columns(columns), v.selectable(selectable)
 		}
 		definition.Spec.Versions = append(definition.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
-			Name:                     v.GroupVersionKind.Version,
-			Served:                   v.Served,
-			Storage:                  isStored,
-			Deprecated:               v.Deprecated,
-			DeprecationWarning:       warningOf(v),
-			Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: v.Schema},
-			Subresources:             &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}, Scale: k.Scale},
+			Name:               v.GroupVersionKind.Version,
+			Served:             v.Served,
+			Storage:            isStored,
+			Deprecated:         v.Deprecated,
+			DeprecationWarning: warningOf(v),
+			Schema:             &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: v.Schema},
+			Subresources: &apiextensionsv1.CustomResourceSubresources{
+				Status: &apiextensionsv1.CustomResourceSubresourceStatus{}, Scale: k.Scale,
+			},
 			AdditionalPrinterColumns: columns,
 			SelectableFields:         selectable,
 		})
@@ -59,7 +62,9 @@ func warningOf(v *Version) *string {
 }
 
 // columns lists the columns whose fields the version has, as far as their paths show.
-func (v *Version) columns(all []apiextensionsv1.CustomResourceColumnDefinition) []apiextensionsv1.CustomResourceColumnDefinition {
+func (v *Version) columns(
+	all []apiextensionsv1.CustomResourceColumnDefinition,
+) []apiextensionsv1.CustomResourceColumnDefinition {
 	return slices.DeleteFunc(slices.Clone(all), func(c apiextensionsv1.CustomResourceColumnDefinition) bool {
 		if strings.HasPrefix(c.JSONPath, ".metadata.") || strings.ContainsAny(c.JSONPath, "[]()@'\\\"") {
 			return false

@@ -28,8 +28,8 @@ func (e *EvaluationError) Error() string {
 	return e.Path + ": " + e.Err.Error() + suffix(e.Position)
 }
 
-// WithoutValues describes the failure without any value, for a behaviour that reads what must not be shown. Of the path,
-// it has the field of the contract; other names may follow from what is read.
+// WithoutValues describes the failure without any value, for a behaviour that reads what must not be shown. Of the
+// path, it has the field of the contract; other names may follow from what is read.
 func (e *EvaluationError) WithoutValues() string {
 	field, _, _ := strings.Cut(e.Path, ".")
 	if !slices.Contains(behaviourFields, field) {
@@ -39,6 +39,7 @@ func (e *EvaluationError) WithoutValues() string {
 }
 
 // behaviourFields are those of a behaviour in which an evaluation can fail.
-var behaviourFields = []string{"children", "status", "conditions", "deadline", "phases", "next", ReadsName, behaviour.ObjectName, behaviour.ObservedName, behaviour.InjectName}
+var behaviourFields = []string{"children", "status", "conditions", "deadline", "phases", "next", ReadsName,
+	behaviour.ObjectName, behaviour.ObservedName, behaviour.InjectName}
 
 func (e *EvaluationError) Unwrap() error { return e.Err }

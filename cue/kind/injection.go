@@ -62,7 +62,8 @@ func InjectionOf(v Piece) (*Injection, error) {
 		return injection, err
 	}
 	injection.Selector = &metav1.LabelSelector{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(selector, injection.Selector, true); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(selector, injection.Selector,
+		true); err != nil {
 		return nil, &EvaluationError{Path: "inject.selector", Err: err, Value: selector}
 	}
 	if _, err := SelectorOf(injection.Selector); err != nil {
@@ -89,5 +90,7 @@ func absentError(path string, absent []Absence) error {
 	if len(absent) == 0 {
 		return nil
 	}
-	return &EvaluationError{Path: path, Err: fmt.Errorf("reads %s, which the object does not have: test it with %[1]s != _|_", absent[0].Path), Position: absent[0].Position}
+	return &EvaluationError{Path: path,
+		Err:      fmt.Errorf("reads %s, which the object does not have: test it with %[1]s != _|_", absent[0].Path),
+		Position: absent[0].Position}
 }

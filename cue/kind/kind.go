@@ -54,8 +54,9 @@ type Kind struct {
 	Sets map[string]SetFacts
 	// Lookups are the objects that the behaviour reads apart from its children.
 	Lookups Lookups
-	// Uses are the children that the template of a child, or its when, reads, by the name of that child, and object.status
-	// if it reads that. It is known of kinds of folders, and not of those that Fescue ships, which read nothing sensitive.
+	// Uses are the children that the template of a child, or its when, reads, by the name of that child, and
+	// object.status if it reads that. It is known of kinds of folders, and not of those that Fescue ships, which read
+	// nothing sensitive.
 	Uses map[string][]string
 	// Hash identifies the source of the package that the kind is in. Two processes whose kinds
 	// have different hashes may behave differently.
@@ -291,7 +292,8 @@ func (vs Versions) of(object map[string]any) *Version {
 // that exceed the limits, or their budgets, are not compared.
 func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
 	v := c.version
-	if c.budget.IsExceeded() || old.budget.IsExceeded() || CheckLimits(c.Object) != nil || CheckLimits(old.Object) != nil {
+	if c.budget.IsExceeded() || old.budget.IsExceeded() || CheckLimits(c.Object) != nil ||
+		CheckLimits(old.Object) != nil {
 		return c.Errors
 	}
 	// The defaults are set here as well because an invalid object has none yet.
@@ -317,7 +319,9 @@ func ignoredAnnotations(object map[string]any) (found []string) {
 	annotations, _ := metadata["annotations"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		if strings.HasPrefix(name, "conversion.fescue.dev/") {
-			found = append(found, fmt.Sprintf("metadata.annotations[%s]: is ignored: conversions keep nothing in annotations; remove it", name))
+			found = append(found,
+				fmt.Sprintf("metadata.annotations[%s]: is ignored: conversions keep nothing in annotations; remove it",
+					name))
 		}
 	}
 	return found
@@ -325,7 +329,8 @@ func ignoredAnnotations(object map[string]any) (found []string) {
 
 func sortProblems(problems []Problem) {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(string(a.Type), string(b.Type)), strings.Compare(a.Detail, b.Detail))
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(string(a.Type), string(b.Type)),
+			strings.Compare(a.Detail, b.Detail))
 	})
 }
 

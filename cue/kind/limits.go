@@ -25,9 +25,11 @@ func CheckLimits(object map[string]any) *field.Error {
 	var way []any
 	switch exceeds(object, MaxObjectDepth, &left, &way) {
 	case tooDeep:
-		return field.Invalid(pathOf(way), field.OmitValueType{}, fmt.Sprintf("must not be nested deeper than %d levels", MaxObjectDepth))
+		return field.Invalid(pathOf(way), field.OmitValueType{},
+			fmt.Sprintf("must not be nested deeper than %d levels", MaxObjectDepth))
 	case tooMany:
-		return field.Invalid(pathOf(way), field.OmitValueType{}, fmt.Sprintf("must not have more than %d values", MaxObjectValues))
+		return field.Invalid(pathOf(way), field.OmitValueType{},
+			fmt.Sprintf("must not have more than %d values", MaxObjectValues))
 	}
 	return nil
 }

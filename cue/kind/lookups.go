@@ -86,14 +86,17 @@ func IsSecret(gvk apischema.GroupVersionKind) bool {
 	return gvk.Group == corev1.GroupName && gvk.Kind == "Secret"
 }
 
-// AreSensitive reports whether no message about the kind shows a value of objects of a type: of Secrets, and of a type of
-// which one entry of reads is marked. The same object may be read by several entries, in several versions, and as a child.
+// AreSensitive reports whether no message about the kind shows a value of objects of a type: of Secrets, and of a type
+// of which one entry of reads is marked. The same object may be read by several entries, in several versions, and as a
+// child.
 func (ls Lookups) AreSensitive(gvk apischema.GroupVersionKind) bool {
-	return IsSecret(gvk) || slices.ContainsFunc(ls, func(l LookupFacts) bool { return l.Sensitive && l.Type.GroupKind() == gvk.GroupKind() })
+	return IsSecret(gvk) ||
+		slices.ContainsFunc(ls,
+			func(l LookupFacts) bool { return l.Sensitive && l.Type.GroupKind() == gvk.GroupKind() })
 }
 
-// DecoratesSensitive reports whether the object itself is of a sensitive type. That of any other kind than a decorator is
-// what its author writes.
+// DecoratesSensitive reports whether the object itself is of a sensitive type. That of any other kind than a decorator
+// is what its author writes.
 func (k *Kind) DecoratesSensitive() bool {
 	return k.Target != nil && k.Lookups.AreSensitive(k.GroupVersionKind)
 }
@@ -136,10 +139,12 @@ func (k *Kind) Readable(object map[string]any) map[string]any {
 
 // IsReadable reports whether reads may depend on a field at a path like object.status.
 func (k *Kind) IsReadable(path string) bool {
-	if name, ok := strings.CutPrefix(path, behaviour.ObjectName+".metadata."); ok && !slices.Contains(readableMetadata, name) {
+	if name, ok := strings.CutPrefix(path, behaviour.ObjectName+".metadata."); ok &&
+		!slices.Contains(readableMetadata, name) {
 		return strings.Contains(name, ".")
 	}
-	return path != behaviour.ObjectName+".status" && (k.Scale == nil || path != behaviour.ObjectName+k.Scale.SpecReplicasPath)
+	return path != behaviour.ObjectName+".status" &&
+		(k.Scale == nil || path != behaviour.ObjectName+k.Scale.SpecReplicasPath)
 }
 
 // without returns an object without the field at a path. It shares memory with the object.
@@ -205,7 +210,8 @@ func lookupOf(name string, value Piece) (Lookup, error) {
 	_, isNamed := fields["name"]
 	switch {
 	case isSelection == isNamed:
-		return l, &EvaluationError{Path: path, Err: errors.New("must have either a name or a selector"), Position: value.Position()}
+		return l, &EvaluationError{Path: path, Err: errors.New("must have either a name or a selector"),
+			Position: value.Position()}
 	case isNamed && text("name") == "":
 		return l, wrong("name", errors.New("must not be empty"))
 	case isNamed && l.Namespace != nil && *l.Namespace == "":
@@ -228,15 +234,16 @@ func lookupOf(name string, value Piece) (Lookup, error) {
 // reports the same: the message of a condition must not change from one reconcile to the next.
 func SelectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
 	for _, name := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
-		if _, err := metav1.LabelSelectorAsSelector(metav1.AddLabelToSelector(&metav1.LabelSelector{}, name, selector.MatchLabels[name])); err != nil {
+		if _, err := metav1.LabelSelectorAsSelector(metav1.AddLabelToSelector(&metav1.LabelSelector{}, name,
+			selector.MatchLabels[name])); err != nil {
 			return nil, err
 		}
 	}
 	return metav1.LabelSelectorAsSelector(selector)
 }
 
-// DependsOnSensitive reports whether a child may have a sensitive value, for some object: from what its template or its when
-// reads, from another child, which may have one, or from the status.
+// DependsOnSensitive reports whether a child may have a sensitive value, for some object: from what its template or its
+// when reads, from another child, which may have one, or from the status.
 func (k *Kind) DependsOnSensitive(child string) bool {
 	if !k.SeesSensitive() {
 		return false
@@ -249,11 +256,13 @@ func (k *Kind) DependsOnSensitive(child string) bool {
 		if name == OwnStatus {
 			return k.ReadsSensitiveStatus()
 		}
-		return !slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Name == name && !k.Lookups.AreSensitive(l.Type) })
+		return !slices.ContainsFunc(k.Lookups,
+			func(l LookupFacts) bool { return l.Name == name && !k.Lookups.AreSensitive(l.Type) })
 	})
 }
 
-// ReadsSensitiveStatus reports whether the behaviour may read in its own status what it has computed from sensitive values.
+// ReadsSensitiveStatus reports whether the behaviour may read in its own status what it has computed from sensitive
+// values.
 func (k *Kind) ReadsSensitiveStatus() bool { return k.SeesSensitive() && k.ReadsOwnStatus() }
 
 // IsList reports whether a name in observed stands for a list.

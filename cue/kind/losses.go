@@ -43,7 +43,8 @@ func (vs Versions) FromStored(b *Budget, object map[string]any, to *Version) (ma
 		nil,
 		WithoutFixed(object),
 		WithoutFixed(back),
-		fmt.Sprintf("after a conversion from %s to %s and back", vs.Stored().GroupVersionKind.Version, to.GroupVersionKind.Version),
+		fmt.Sprintf("after a conversion from %s to %s and back", vs.Stored().GroupVersionKind.Version,
+			to.GroupVersionKind.Version),
 	)
 }
 
@@ -51,7 +52,9 @@ func (vs Versions) FromStored(b *Budget, object map[string]any, to *Version) (ma
 func errorsOf(failures []Failure, in *Version) (errs field.ErrorList) {
 	for _, f := range failures {
 		_, path, _ := strings.Cut(f.path, ".")
-		errs = append(errs, field.Invalid(field.NewPath(path), field.OmitValueType{}, fmt.Sprintf("cannot be converted to %s: %v", in.GroupVersionKind.Version, f.Err)))
+		errs = append(errs,
+			field.Invalid(field.NewPath(path), field.OmitValueType{},
+				fmt.Sprintf("cannot be converted to %s: %v", in.GroupVersionKind.Version, f.Err)))
 	}
 	return errs
 }
@@ -70,7 +73,8 @@ func differences(path *field.Path, object, later map[string]any, when string) (e
 		case isMap && areMaps:
 			errs = append(errs, differences(path.Child(name), before, after, when)...)
 		case exists != existsToo || SameJSON("", a, b) != nil:
-			errs = append(errs, field.Invalid(path.Child(name), a, fmt.Sprintf("would be %s %s", Shown(b, existsToo), when)))
+			errs = append(errs,
+				field.Invalid(path.Child(name), a, fmt.Sprintf("would be %s %s", Shown(b, existsToo), when)))
 		}
 	}
 	return errs

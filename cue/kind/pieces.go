@@ -77,11 +77,13 @@ func (p compiledPiece) absences(problem *behaviour.Problem, path string) ([]Abse
 			a.Path = each.Path // declared, and not part of the child
 		}
 		if a.Path == "" || !each.IsIncomplete {
-			failure := &EvaluationError{Path: each.Path, Err: errors.New(each.Message), Rule: each.Rule(), Position: a.Position}
+			failure := &EvaluationError{Path: each.Path, Err: errors.New(each.Message), Rule: each.Rule(),
+				Position: a.Position}
 			if failure.Path == "" {
 				failure.Path = path
 			}
-			if at := p.Position(); at.File != "" && (failure.Position.File == "" || place.IsLibrary(failure.Position.File)) {
+			if at := p.Position(); at.File != "" &&
+				(failure.Position.File == "" || place.IsLibrary(failure.Position.File)) {
 				failure.Position = at
 			}
 			return nil, failure

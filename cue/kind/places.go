@@ -27,7 +27,8 @@ func (k *Kind) IsHeld() bool { return k.OnDelete != "" || len(k.Elsewhere) > 0 }
 // in its own, or in any if it is cluster-scoped. What is not listed is none of its children.
 func (k *Kind) RecordsPlaces() bool {
 	isInNamespace := func(owned apischema.GroupVersionKind) bool { return !slices.Contains(k.OwnsOfCluster, owned) }
-	return len(k.Elsewhere) > 0 || k.Scope == apiextensionsv1.ClusterScoped && slices.ContainsFunc(k.Owns, isInNamespace)
+	return len(k.Elsewhere) > 0 || k.Scope == apiextensionsv1.ClusterScoped &&
+		slices.ContainsFunc(k.Owns, isInNamespace)
 }
 
 // AnyPlaces returns the namespaces of the children of an object of which only its own is known; it is empty for

@@ -140,8 +140,8 @@ func (k *Kind) ReadsOwnStatus() bool {
 	return false
 }
 
-// ReadOfOwnStatus returns the part of the status that the controller may read and writes itself, conditions included. The
-// result shares memory with the object.
+// ReadOfOwnStatus returns the part of the status that the controller may read and writes itself, conditions included.
+// The result shares memory with the object.
 func (k *Kind) ReadOfOwnStatus(object map[string]any) map[string]any {
 	read, _ := k.Reads.Object.Part("status").Of(object["status"]).(map[string]any)
 	own := maps.Clone(read)

@@ -29,9 +29,11 @@ func (r *decisionReader) checkStatus() error {
 		}
 	}
 	copied := runtime.DeepCopyJSON(map[string]any{"status": status})
-	unknown := pruning.PruneWithOptions(copied, k.Structural, false, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	unknown := pruning.PruneWithOptions(copied, k.Structural, false,
+		structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	if len(unknown) > 0 {
-		return failure(unknown[0], fmt.Sprintf("is not a field of #%s.status: the API server would drop it", k.GroupVersionKind.Kind))
+		return failure(unknown[0], fmt.Sprintf("is not a field of #%s.status: the API server would drop it",
+			k.GroupVersionKind.Kind))
 	}
 	return nil
 }
@@ -42,7 +44,8 @@ var EngineStatus = []string{"conditions", "observedGeneration", "lastPhaseTransi
 
 // IsEngineStatus reports whether the engine writes a field of the status of the kind.
 func (k *Kind) IsEngineStatus(name string) bool {
-	return slices.Contains(EngineStatus, name) || name == InjectedPods && k.Injects() || name == LastScheduleTime && k.RecordsSchedule
+	return slices.Contains(EngineStatus, name) || name == InjectedPods && k.Injects() || name == LastScheduleTime &&
+		k.RecordsSchedule
 }
 
 // LastScheduleTime is the status field in which the engine records the last time of a schedule that

@@ -32,7 +32,8 @@ func IsManaged(live, wanted *unstructured.Unstructured) bool {
 			return false
 		}
 	}
-	if entered, isOnce := entry(wanted, "annotations", AnnotationEntered); isOnce && Annotation(live, AnnotationEntered) != entered {
+	if entered, isOnce := entry(wanted, "annotations", AnnotationEntered); isOnce &&
+		Annotation(live, AnnotationEntered) != entered {
 		return false
 	}
 	holder := metav1.GetControllerOfNoCopy(live)
@@ -45,8 +46,8 @@ func IsManaged(live, wanted *unstructured.Unstructured) bool {
 	return holder != nil && holder.UID == reference.UID && holder.APIVersion == reference.APIVersion
 }
 
-// LostMarks returns the paths of the marks that an object does not have as they are wanted; it has the wrong owner references if it has
-// all of them.
+// LostMarks returns the paths of the marks that an object does not have as they are wanted; it has the wrong owner
+// references if it has all of them.
 func LostMarks(live, wanted *unstructured.Unstructured) (paths [][]string) {
 	add := func(is, wanted string, path ...string) {
 		if is != wanted {
@@ -77,7 +78,8 @@ func IsInSync(live, wanted *unstructured.Unstructured, normalized *Normalized) b
 	template := wanted.DeepCopy()
 	template.SetOwnerReferences(nil)
 	// The second part of the hash alone is no reason to write: an earlier version may have computed it otherwise.
-	template.SetAnnotations(merged(template.GetAnnotations(), map[string]string{AnnotationTemplate: Annotation(live, AnnotationTemplate)}))
+	template.SetAnnotations(
+		merged(template.GetAnnotations(), map[string]string{AnnotationTemplate: Annotation(live, AnnotationTemplate)}))
 	return contains(live.Object, template.Object) || normalized.has(live, template)
 }
 
@@ -200,9 +202,9 @@ func (n *Normalized) Since(child types.UID) time.Time {
 	return n.byChild[child].at
 }
 
-// Alterations returns the paths of the values in an object that are others than those of a template, or were removed, as
-// after a mutating policy. A quantity that is written differently is none, nor are an empty value that is left out, what the
-// API server stores elsewhere, and items that were added to a list.
+// Alterations returns the paths of the values in an object that are others than those of a template, or were removed,
+// as after a mutating policy. A quantity that is written differently is none, nor are an empty value that is left out,
+// what the API server stores elsewhere, and items that were added to a list.
 func Alterations(live, template any, path string) (paths []string) {
 	switch template := template.(type) {
 	case map[string]any:
@@ -225,7 +227,8 @@ func Alterations(live, template any, path string) (paths []string) {
 		}
 		return paths
 	}
-	if live == nil && isEmpty(template) || equality.Semantic.DeepEqual(live, template) || isSameQuantity(live, template) {
+	if live == nil && isEmpty(template) || equality.Semantic.DeepEqual(live, template) ||
+		isSameQuantity(live, template) {
 		return nil
 	}
 	return []string{strings.TrimPrefix(path, ".")}

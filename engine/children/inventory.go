@@ -37,8 +37,8 @@ func SpotOf(object *unstructured.Unstructured) Spot {
 	return Spot{object.GroupVersionKind().GroupKind(), object.GetNamespace(), object.GetName()}
 }
 
-// IsRecorded reports whether the status of an owner records an object as a child elsewhere. It copies nothing, because it is
-// asked for each child.
+// IsRecorded reports whether the status of an owner records an object as a child elsewhere. It copies nothing, because
+// it is asked for each child.
 func IsRecorded(owner, object *unstructured.Unstructured) bool {
 	entry := entryFor(owner, object)
 	children, _ := entry["children"].(map[string]any)
@@ -171,7 +171,8 @@ func (i Inventory) Status() map[string]any {
 	if len(i.Elsewhere) > 0 {
 		list := make([]any, len(i.Elsewhere))
 		for n, p := range i.Elsewhere {
-			entry := map[string]any{"apiVersion": p.GroupKind.WithVersion(p.Version).GroupVersion().String(), "kind": p.GroupKind.Kind, "namespace": p.Namespace}
+			entry := map[string]any{"apiVersion": p.GroupKind.WithVersion(p.Version).GroupVersion().String(),
+				"kind": p.GroupKind.Kind, "namespace": p.Namespace}
 			children := make(map[string]any)
 			for at, uid := range i.Known {
 				if at.GroupKind == p.GroupKind && at.Namespace == p.Namespace {

@@ -51,18 +51,22 @@ type Parent struct {
 }
 
 // parentOf returns the object that another was created for by one of the kinds: the one that its controller reference
-// names or, without any, its label. The annotation of a child elsewhere says only where to look for the UID of the label.
+// names or, without any, its label. The annotation of a child elsewhere says only where to look for the UID of the
+// label.
 func parentOf(child *unstructured.Unstructured, kinds []*kind.Kind) (Parent, bool) {
 	holder := metav1.GetControllerOfNoCopy(child)
 	for _, k := range kinds {
 		if holder != nil {
-			if schema.FromAPIVersionAndKind(holder.APIVersion, holder.Kind).GroupKind() == k.GroupVersionKind.GroupKind() {
+			if schema.FromAPIVersionAndKind(holder.APIVersion,
+				holder.Kind).GroupKind() == k.GroupVersionKind.GroupKind() {
 				return Parent{k.GroupVersionKind, OwnerAt(k, child, holder.Name), holder.UID, true}, true
 			}
 			continue
 		}
-		if owner, found := strings.CutPrefix(Annotation(child, AnnotationOwner), OwnerPrefix(k)); found && hasOwnLabel(child) {
-			return Parent{k.GroupVersionKind, OwnerAt(k, child, owner), types.UID(Label(child, LabelOwnerUID)), false}, true
+		if owner, found := strings.CutPrefix(Annotation(child, AnnotationOwner), OwnerPrefix(k)); found &&
+			hasOwnLabel(child) {
+			return Parent{k.GroupVersionKind, OwnerAt(k, child, owner), types.UID(Label(child, LabelOwnerUID)), false},
+				true
 		}
 	}
 	return Parent{}, false
@@ -82,7 +86,9 @@ type Line struct {
 }
 
 // Trace follows what leads to an object. find returns an object of that name, or nil if it is gone.
-func Trace(object *unstructured.Unstructured, kinds []*kind.Kind, find func(Parent) (*unstructured.Unstructured, error)) (*Line, error) {
+func Trace(
+	object *unstructured.Unstructured, kinds []*kind.Kind, find func(Parent) (*unstructured.Unstructured, error),
+) (*Line, error) {
 	l := &Line{types: make(map[schema.GroupKind]int)}
 	for {
 		gk := object.GroupVersionKind().GroupKind()
@@ -117,24 +123,30 @@ type EndlessError string
 
 func (e EndlessError) Error() string { return string(e) }
 
-// Check returns why no child may be added to the line whose type it has already; nil is nothing. Where a root outlived its owner,
-// what led to it cannot be counted.
+// Check returns why no child may be added to the line whose type it has already; nil is nothing. Where a root outlived
+// its owner, what led to it cannot be counted.
 func (l *Line) Check() error {
 	if l.isKept {
-		return EndlessError(fmt.Sprintf("it is not created: it leads back to the type of an object that outlived its owner, %s: to let that begin anew, remove its label %s",
-			l.root(), LabelOwnerUID))
+		return EndlessError(
+			fmt.Sprintf(
+				"it is not created: it leads back to the type of an object that outlived its owner, %s: to let that begin anew, remove its label %s",
+				l.root(), LabelOwnerUID))
 	}
 	if l.above.Kind == "" {
 		return nil
 	}
-	return EndlessError(fmt.Sprintf("it is not created: %d objects of type %s lead to it, beginning with %s: the children of kinds and decorators lead back without end",
-		l.types[l.above], l.above, l.root()))
+	return EndlessError(
+		fmt.Sprintf(
+			"it is not created: %d objects of type %s lead to it, beginning with %s: the children of kinds and decorators lead back without end",
+			l.types[l.above], l.above, l.root()))
 }
 
 // TooMany is the error of a child that is not created yet, because so many of the line were at once.
 func (l *Line) TooMany(most, perMinute int) error {
-	return EndlessError(fmt.Sprintf("it is not created yet: kinds and decorators whose children lead back to them created %d objects from %s on; now they create %d a minute",
-		most, l.root(), perMinute))
+	return EndlessError(
+		fmt.Sprintf(
+			"it is not created yet: kinds and decorators whose children lead back to them created %d objects from %s on; now they create %d a minute",
+			most, l.root(), perMinute))
 }
 
 // root returns the name of the object that the line begins with.

@@ -30,23 +30,27 @@ func NameInKind(child *unstructured.Unstructured) string {
 }
 
 // Find returns the object of a wanted child, which may be being deleted; nil if there is none.
-func Find(k *kind.Kind, children []Live, owner *unstructured.Unstructured, wanted kind.Child) *unstructured.Unstructured {
+func Find(
+	k *kind.Kind, children []Live, owner *unstructured.Unstructured, wanted kind.Child,
+) *unstructured.Unstructured {
 	name, namespace, gvk := ObjectName(owner, wanted), NamespaceOf(k, owner, wanted), TypeOf(wanted)
 	for _, child := range children {
-		if child.Object.GetName() == name && child.Object.GetNamespace() == namespace && child.Object.GroupVersionKind() == gvk && child.IsOf(owner) {
+		if child.Object.GetName() == name && child.Object.GetNamespace() == namespace &&
+			child.Object.GroupVersionKind() == gvk && child.IsOf(owner) {
 			return child.Object
 		}
 	}
 	return nil
 }
 
-// IsOf reports whether a child belongs to an owner, or lost its controller reference, which is restored. What is decided
-// before that is as if it still had it: a behaviour that does not see the child would go on without it. So it is with the
-// children that an object orphans: what its phases read of them is there until it is gone.
+// IsOf reports whether a child belongs to an owner, or lost its controller reference, which is restored. What is
+// decided before that is as if it still had it: a behaviour that does not see the child would go on without it. So it
+// is with the children that an object orphans: what its phases read of them is there until it is gone.
 func (c Live) IsOf(owner *unstructured.Unstructured) bool {
 	o, isOriginal := OriginOf(c.Object)
 	isOrphan := isOriginal && !o.Outlives && metav1.GetControllerOfNoCopy(c.Object) == nil &&
-		(owner.GetDeletionTimestamp() == nil && c.Object.GetDeletionTimestamp() == nil || IsOrphanOf(c.Object, owner)) &&
+		(owner.GetDeletionTimestamp() == nil && c.Object.GetDeletionTimestamp() == nil ||
+			IsOrphanOf(c.Object, owner)) &&
 		(!IsElsewhere(owner, c.Object) || !IsDetached(owner, c.Object) && IsListed(owner, c.Object))
 	return isOrphan || IsOwnedBy(c.Object, owner)
 }

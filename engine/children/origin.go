@@ -95,7 +95,8 @@ func labelOf(child string) string {
 
 // Mark gives a child everything by which it is found and recognized as that of its owner.
 func (o Origin) Mark(k *kind.Kind, owner, object *unstructured.Unstructured) {
-	labels := map[string]string{LabelManagedBy: ManagedBy, LabelOwnerUID: string(owner.GetUID()), LabelChild: labelOf(o.Child)}
+	labels := map[string]string{LabelManagedBy: ManagedBy, LabelOwnerUID: string(owner.GetUID()),
+		LabelChild: labelOf(o.Child)}
 	if o.Phase != "" {
 		labels[LabelPhase] = o.Phase
 	}
@@ -103,7 +104,8 @@ func (o Origin) Mark(k *kind.Kind, owner, object *unstructured.Unstructured) {
 		labels[LabelDecorator] = k.Target.Decorator
 	}
 	object.SetLabels(merged(object.GetLabels(), labels))
-	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{AnnotationOwner: OwnerName(k, owner, object)}))
+	object.SetAnnotations(
+		merged(object.GetAnnotations(), map[string]string{AnnotationOwner: OwnerName(k, owner, object)}))
 	o.IsElsewhere = IsElsewhere(owner, object)
 	o.Record(object)
 	if o.Outlives || IsDetached(owner, object) {

@@ -49,7 +49,8 @@ func IsOwnedBy(child *unstructured.Unstructured, owner *unstructured.Unstructure
 func isMarked(child, owner *unstructured.Unstructured) bool {
 	_, isOriginal := OriginOf(child)
 	return isOriginal || Label(child, LabelOwnerUID) == string(owner.GetUID()) ||
-		strings.HasSuffix(Annotation(child, AnnotationOwner), "/"+strings.TrimPrefix(owner.GetNamespace()+"/"+owner.GetName(), "/"))
+		strings.HasSuffix(Annotation(child, AnnotationOwner),
+			"/"+strings.TrimPrefix(owner.GetNamespace()+"/"+owner.GetName(), "/"))
 }
 
 // IsOrphanOf reports whether nothing controls an object and its label names an owner.
@@ -78,8 +79,8 @@ func OwnerKeys(child *unstructured.Unstructured) []OwnerKey {
 	return keys
 }
 
-// KeysOf returns the keys of the children of an owner: its UID, and its name as it stands on children in its own namespace and, if it
-// has any elsewhere, on those.
+// KeysOf returns the keys of the children of an owner: its UID, and its name as it stands on children in its own
+// namespace and, if it has any elsewhere, on those.
 func KeysOf(k *kind.Kind, owner *unstructured.Unstructured) []OwnerKey {
 	keys := []OwnerKey{OwnerKey(owner.GetUID()), OwnerKey(OwnerPrefix(k) + owner.GetName())}
 	if Reaches(k, owner) && owner.GetNamespace() != "" {
@@ -124,11 +125,12 @@ func IsChildOf(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
 		return false
 	}
 	keys := OwnerKeys(object)
-	return slices.Contains(keys, OwnerKey(owner.GetUID())) || slices.Contains(keys, OwnerKey(OwnerName(k, owner, object)))
+	return slices.Contains(keys, OwnerKey(owner.GetUID())) ||
+		slices.Contains(keys, OwnerKey(OwnerName(k, owner, object)))
 }
 
-// BelongsTo reports whether an object is a child of an owner, or was created as one: it may have lost marks that the other
-// rule goes by.
+// BelongsTo reports whether an object is a child of an owner, or was created as one: it may have lost marks that the
+// other rule goes by.
 func BelongsTo(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
 	return MayBelongTo(k, object) && IsOwnedBy(object, owner) || IsChildOf(object, owner, k)
 }
@@ -165,8 +167,8 @@ func OwnerAt(k *kind.Kind, child metav1.Object, owner string) types.NamespacedNa
 	return types.NamespacedName{Namespace: child.GetNamespace(), Name: owner}
 }
 
-// HolderOf returns the controller reference of a child if it names an object of a kind in any version, and the child is one that the
-// kind keeps; nil otherwise.
+// HolderOf returns the controller reference of a child if it names an object of a kind in any version, and the child is
+// one that the kind keeps; nil otherwise.
 func HolderOf(k *kind.Kind, child *unstructured.Unstructured) *metav1.OwnerReference {
 	holder := metav1.GetControllerOfNoCopy(child)
 	if holder == nil || !MayBelongTo(k, child) || holder.Kind != k.GroupVersionKind.Kind {

@@ -26,7 +26,8 @@ func ReadOfMetadata() [][]string {
 // ReadOfReadiness returns the paths of what is read of children of a type to find out whether they are
 // ready, which is what kstatus reads of them.
 func ReadOfReadiness(gvk schema.GroupVersionKind) [][]string {
-	if gvk.Group != "" && gvk.Group != "batch" || gvk.Kind == "Service" || gvk.Kind == "Job" || gvk.Kind == "PersistentVolumeClaim" {
+	if gvk.Group != "" && gvk.Group != "batch" || gvk.Kind == "Service" || gvk.Kind == "Job" ||
+		gvk.Kind == "PersistentVolumeClaim" {
 		return [][]string{
 			{"status"},
 			{"spec", "replicas"}, {"spec", "updateStrategy"}, {"spec", "progressDeadlineSeconds"}, // workloads
@@ -40,7 +41,8 @@ func ReadOfReadiness(gvk schema.GroupVersionKind) [][]string {
 	}
 	if gvk == corev1.SchemeGroupVersion.WithKind("Pod") {
 		paths = append(paths, []string{"status", "phase"},
-			[]string{"status", "containerStatuses", each, "name"}, []string{"status", "containerStatuses", each, "state", "waiting", "reason"})
+			[]string{"status", "containerStatuses", each, "name"},
+			[]string{"status", "containerStatuses", each, "state", "waiting", "reason"})
 	}
 	return paths
 }

@@ -23,7 +23,8 @@ func IsSame(k *kind.Kind, before, after *unstructured.Unstructured) bool {
 		!equality.Semantic.DeepEqual(readMetadata(before), readMetadata(after)) {
 		return false
 	}
-	if k.Corrected.Has(after.GroupVersionKind()) && !equality.Semantic.DeepEqual(withoutMetadata(before), withoutMetadata(after)) {
+	if k.Corrected.Has(after.GroupVersionKind()) && !equality.Semantic.DeepEqual(withoutMetadata(before),
+		withoutMetadata(after)) {
 		return false
 	}
 	return IsReady(before) == IsReady(after) && IsFinished(before) == IsFinished(after)

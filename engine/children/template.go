@@ -20,7 +20,9 @@ import (
 // Complete completes the template of a child: with a name, a namespace if its type has one,
 // the labels by which it is found, a hash of the template, and a controller reference.
 // For a set, the name is the prefix of its members' names.
-func Complete(k *kind.Kind, owner *unstructured.Unstructured, child kind.Child, isNamespaced bool) (*unstructured.Unstructured, error) {
+func Complete(
+	k *kind.Kind, owner *unstructured.Unstructured, child kind.Child, isNamespaced bool,
+) (*unstructured.Unstructured, error) {
 	hash, err := hashOf(child.Template)
 	if err != nil {
 		return nil, err
@@ -32,11 +34,14 @@ func Complete(k *kind.Kind, owner *unstructured.Unstructured, child kind.Child, 
 	namespace := NamespaceOf(k, owner, child)
 	switch own := owner.GetNamespace(); {
 	case !isNamespaced && namespace != "":
-		return nil, fmt.Errorf("metadata.namespace: Invalid value: %q: a %s has no namespace", namespace, object.GetKind())
+		return nil, fmt.Errorf("metadata.namespace: Invalid value: %q: a %s has no namespace", namespace,
+			object.GetKind())
 	case isNamespaced && namespace == "":
-		return nil, fmt.Errorf("metadata.namespace: Required value: a %s is namespaced, and its object is not", object.GetKind())
+		return nil, fmt.Errorf("metadata.namespace: Required value: a %s is namespaced, and its object is not",
+			object.GetKind())
 	case own != "" && namespace != own && !slices.Contains(k.Elsewhere, object.GroupVersionKind()):
-		return nil, fmt.Errorf("metadata.namespace: Invalid value: %q: must be the namespace of its object, %q", namespace, own)
+		return nil, fmt.Errorf("metadata.namespace: Invalid value: %q: must be the namespace of its object, %q",
+			namespace, own)
 	}
 	object.SetNamespace(namespace)
 	object.SetName(ObjectName(owner, child))

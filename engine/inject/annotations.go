@@ -36,7 +36,8 @@ func (s *state) annotationsFit() bool {
 func (s *state) retract(text []byte) error {
 	for i, o := range s.result.Outcomes {
 		if o.Reason == Injected {
-			s.result.Outcomes[i] = Outcome{Object: o.Object, Reason: TooLarge, Message: fmt.Sprintf("the annotations of the Pod would exceed %d bytes", maxAnnotations)}
+			s.result.Outcomes[i] = Outcome{Object: o.Object, Reason: TooLarge,
+				Message: fmt.Sprintf("the annotations of the Pod would exceed %d bytes", maxAnnotations)}
 		}
 	}
 	s.pod.Release()

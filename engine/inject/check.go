@@ -39,7 +39,8 @@ func (e *Evaluation) Check() (errs field.ErrorList) {
 	}
 	if evaluation, ok := errors.AsType[*kind.EvaluationError](err); ok {
 		if path, ok := strings.CutPrefix(evaluation.Path, "object."); ok {
-			return field.ErrorList{{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: evaluation.Err.Error()}}
+			return field.ErrorList{{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{},
+				Detail: evaluation.Err.Error()}}
 		}
 		if path := fieldWith(e.object, evaluation.Value); path != nil {
 			return checkSelector(evaluation, path)
@@ -60,7 +61,8 @@ func (e *Evaluation) atSpec(err error) *field.Error {
 	return field.Invalid(
 		field.NewPath("spec"),
 		field.OmitValueType{},
-		fmt.Sprintf("nothing can be injected from it, by the rules of the kind %s: %s", e.kind.GroupVersionKind.Kind, err),
+		fmt.Sprintf("nothing can be injected from it, by the rules of the kind %s: %s", e.kind.GroupVersionKind.Kind,
+			err),
 	)
 }
 
@@ -69,7 +71,8 @@ func checkSelector(err *kind.EvaluationError, path *field.Path) field.ErrorList 
 	given, _ := err.Value.(map[string]any)
 	var selector metav1.LabelSelector
 	if runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(given, &selector, true) == nil {
-		if errs := validation.ValidateLabelSelector(&selector, validation.LabelSelectorValidationOptions{}, path); len(errs) > 0 {
+		if errs := validation.ValidateLabelSelector(&selector, validation.LabelSelectorValidationOptions{},
+			path); len(errs) > 0 {
 			return errs
 		}
 	}

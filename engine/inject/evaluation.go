@@ -84,7 +84,8 @@ func stalled(object map[string]any) string {
 	for _, condition := range conditions {
 		c, _ := condition.(map[string]any)
 		if c["type"] == kind.ConditionStalled && c["status"] == string(metav1.ConditionTrue) {
-			return fmt.Sprintf("the object is stalled with the reason %v, see its status: what it refers to may be missing or not its own", c["reason"])
+			return fmt.Sprintf(
+				"the object is stalled with the reason %v, see its status: what it refers to may be missing or not its own", c["reason"])
 		}
 	}
 	return ""

@@ -124,7 +124,8 @@ func (i *Injector) Inject(ctx context.Context, target Target, candidates []*Inje
 		if err := s.refresh(); err != nil {
 			return nil, err
 		}
-		requests, excess = s.limited(withInjected(i.wanted(s.pod.Member("metadata"), target.Namespace, candidates), requests, s.injected))
+		requests, excess = s.limited(withInjected(i.wanted(s.pod.Member("metadata"), target.Namespace, candidates),
+			requests, s.injected))
 	}
 	s.skipAll(excess)
 	if err := s.writeStatus(); err != nil {
@@ -206,7 +207,8 @@ func (s *state) injectAll(ctx context.Context, requests []request) (again bool, 
 			return false, err
 		}
 		if slices.Contains(s.injected, r.id) { // in an earlier round
-			s.result.Outcomes = append(s.result.Outcomes, Outcome{Object: r.object, Reason: Injected, Generation: r.injection.generation})
+			s.result.Outcomes = append(s.result.Outcomes,
+				Outcome{Object: r.object, Reason: Injected, Generation: r.injection.generation})
 			continue
 		}
 		o := s.inject(r)
@@ -246,7 +248,8 @@ func (s *state) inject(r request) Outcome {
 	}
 	if rejected == nil && len(s.edits) > edits {
 		spec := s.pod.Member("spec")
-		if rejected = r.injection.needs.check(spec, s.claims); rejected == nil && (r.injection.needs.resources || spec.Member("resources").IsSet()) {
+		if rejected = r.injection.needs.check(spec, s.claims); rejected == nil &&
+			(r.injection.needs.resources || spec.Member("resources").IsSet()) {
 			rejected = checkResources(apply(s.result.text, s.edits))
 		}
 		if rejected == nil && r.injection.rules.decides(s.pod) {

@@ -60,7 +60,8 @@ func (i *Injection) Object() Object { return i.object }
 // New prepares a Source. An error names the field below add or selector that cannot be part of a
 // Pod.
 func New(source Source) (*Injection, error) {
-	i := &Injection{object: source.Object, id: source.String(), namespace: source.Namespace, generation: source.Generation}
+	i := &Injection{object: source.Object, id: source.String(), namespace: source.Namespace,
+		generation: source.Generation}
 	var err error
 	if source.Selector != nil {
 		if i.selector, err = metav1.LabelSelectorAsSelector(source.Selector); err != nil {
@@ -131,24 +132,30 @@ func checkPart(add map[string]any) (errs field.ErrorList) {
 	metadata, _ := add["metadata"].(map[string]any)
 	for name := range metadata {
 		if name != "labels" && name != "annotations" {
-			errs = append(errs, field.Forbidden(root.Child("metadata", name), "only labels and annotations can be added to"))
+			errs = append(errs,
+				field.Forbidden(root.Child("metadata", name), "only labels and annotations can be added to"))
 		}
 	}
 	if annotations, _ := metadata["annotations"].(map[string]any); annotations[StatusAnnotation] != nil {
-		errs = append(errs, field.Forbidden(root.Child("metadata", "annotations").Key(StatusAnnotation), "is reserved: it reports what was injected"))
+		errs = append(errs, field.Forbidden(root.Child("metadata", "annotations").Key(StatusAnnotation),
+			"is reserved: it reports what was injected"))
 	}
 	spec, _ := add["spec"].(map[string]any)
 	if spec["ephemeralContainers"] != nil {
-		errs = append(errs, field.Forbidden(root.Child("spec", "ephemeralContainers"), "a Pod cannot be created with ephemeral containers"))
+		errs = append(errs,
+			field.Forbidden(root.Child("spec", "ephemeralContainers"),
+				"a Pod cannot be created with ephemeral containers"))
 	}
 	if spec["os"] != nil {
-		errs = append(errs, field.Forbidden(root.Child("spec", "os"), "only the Pod itself can set its operating system"))
+		errs = append(errs,
+			field.Forbidden(root.Child("spec", "os"), "only the Pod itself can set its operating system"))
 	}
 	volumes, _ := spec["volumes"].([]any)
 	for i, volume := range volumes {
 		for _, name := range kind.RemovedVolumes {
 			if child(volume, name) != nil {
-				errs = append(errs, field.Forbidden(root.Child("spec", "volumes").Index(i).Child(name), kind.WhyRemoved))
+				errs = append(errs, field.Forbidden(root.Child("spec", "volumes").Index(i).Child(name),
+					kind.WhyRemoved))
 			}
 		}
 	}

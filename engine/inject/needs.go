@@ -84,11 +84,13 @@ func (n needs) check(spec value, claims []string) *rejection {
 	for _, c := range n.names {
 		if c.list == "containers" && spec.Member("containers").Len() == 0 {
 			// The API server would reject the Pod, but not with the injected container.
-			return (&rejection{reason: Incomplete, detail: "the Pod has no containers of its own"}).in("containers").in("spec")
+			return (&rejection{reason: Incomplete, detail: "the Pod has no containers of its own"}).in("containers").in(
+				"spec")
 		}
 		for _, list := range containerLists {
 			if list != c.list && hasNamed(spec.Member(list), c.name) {
-				return conflict("the Pod has another container with that name").in("[" + c.name + "]").in(list).in("spec")
+				return conflict("the Pod has another container with that name").in("[" + c.name + "]").in(list).in(
+					"spec")
 			}
 		}
 	}
@@ -101,7 +103,8 @@ func (n needs) check(spec value, claims []string) *rejection {
 			return (&rejection{reason: Incomplete, detail: fmt.Sprintf("the Pod has no volume %q, which an injected container mounts", name)}).in("volumes").in("spec")
 		}
 		if source := unshared(volume); source != "" {
-			detail := fmt.Sprintf("an injected container cannot mount a volume of the type %s that the Pod brings", source)
+			detail := fmt.Sprintf("an injected container cannot mount a volume of the type %s that the Pod brings",
+				source)
 			return (&rejection{reason: Forbidden, detail: detail}).in("[" + name + "]").in("volumes").in("spec")
 		}
 	}
@@ -118,8 +121,10 @@ func (n needs) check(spec value, claims []string) *rejection {
 		want := hostPort(added.port, onHost)
 		for _, c := range spec.Member("containers").Items {
 			for _, port := range c.Member("ports").Items {
-				if name := c.Member("name").String(); want != "" && name != added.container && hostPort(port, onHost) == want {
-					return conflict(fmt.Sprintf("container %q uses the same host port, %s", name, want)).in("ports").in("[" + added.container + "]").in("containers").in("spec")
+				if name := c.Member("name").String(); want != "" && name != added.container &&
+					hostPort(port, onHost) == want {
+					return conflict(fmt.Sprintf("container %q uses the same host port, %s", name, want)).in("ports").in(
+						"[" + added.container + "]").in("containers").in("spec")
 				}
 			}
 		}
@@ -131,7 +136,8 @@ func (n needs) check(spec value, claims []string) *rejection {
 // that the restricted level of the Pod Security Standards allows. Anyone who may create Pods may
 // bring them, and so may the author of an object that injects. The others, such as hostPath, may
 // have been granted to the author of the Pod alone.
-var sharedVolumes = []string{"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret"}
+var sharedVolumes = []string{"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image",
+	"persistentVolumeClaim", "projected", "secret"}
 
 // unshared returns the type of a volume that an injected container may not mount, and "" for others.
 func unshared(volume value) string {
@@ -176,11 +182,13 @@ func hostPort(port value, onHost bool) string {
 var (
 	linuxOnly      = []string{"hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "resources"}
 	linuxOnlyOfPod = []string{
-		"appArmorProfile", "fsGroup", "fsGroupChangePolicy", "runAsGroup", "runAsUser", "seLinuxChangePolicy", "seLinuxOptions",
+		"appArmorProfile", "fsGroup", "fsGroupChangePolicy", "runAsGroup", "runAsUser", "seLinuxChangePolicy",
+		"seLinuxOptions",
 		"seccompProfile", "supplementalGroups", "supplementalGroupsPolicy", "sysctls",
 	}
 	linuxOnlyOfContainer = []string{
-		"allowPrivilegeEscalation", "appArmorProfile", "capabilities", "privileged", "procMount", "readOnlyRootFilesystem",
+		"allowPrivilegeEscalation", "appArmorProfile", "capabilities", "privileged", "procMount",
+		"readOnlyRootFilesystem",
 		"runAsGroup", "runAsUser", "seLinuxOptions", "seccompProfile",
 	}
 	windowsOnly = []string{"windowsOptions"}
@@ -190,7 +198,8 @@ var (
 // Windows has.
 func systemFields(spec value) (linux, windows []string) {
 	for _, name := range linuxOnly {
-		if member := spec.Member(name); member.IsSet() && (!member.Is('f') || name == "hostUsers" || name == "shareProcessNamespace") {
+		if member := spec.Member(name); member.IsSet() &&
+			(!member.Is('f') || name == "hostUsers" || name == "shareProcessNamespace") {
 			linux = []string{"spec", name}
 			break
 		}

@@ -40,18 +40,22 @@ func checkResources(text []byte) *rejection {
 	sum := resourcehelper.AggregateContainerRequests(containers, resourcehelper.PodResourcesOptions{})
 	for _, name := range sortedNames(requests) {
 		if all := sum[name]; all.Cmp(requests[name]) > 0 {
-			return at("requests", string(name), fmt.Sprintf("is less than the requests of all containers together, %s", all.String()))
+			return at("requests", string(name), fmt.Sprintf("is less than the requests of all containers together, %s",
+				all.String()))
 		}
 	}
 	limits := pod.Spec.Resources.Limits
 	sum = resourcehelper.AggregateContainerLimits(containers, resourcehelper.PodResourcesOptions{})
 	for _, name := range sortedNames(limits) {
-		if all := sum[name]; strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) && all.Cmp(limits[name]) > 0 {
-			return at("limits", string(name), fmt.Sprintf("is less than the limits of all containers together, %s", all.String()))
+		if all := sum[name]; strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) &&
+			all.Cmp(limits[name]) > 0 {
+			return at("limits", string(name), fmt.Sprintf("is less than the limits of all containers together, %s",
+				all.String()))
 		}
 		for _, c := range pod.Spec.Containers {
 			if limit := c.Resources.Limits[name]; limit.Cmp(limits[name]) > 0 {
-				return at("limits", string(name), fmt.Sprintf("is less than the limit of container %q, %s", c.Name, limit.String()))
+				return at("limits", string(name), fmt.Sprintf("is less than the limit of container %q, %s", c.Name,
+					limit.String()))
 			}
 		}
 	}
@@ -63,12 +67,14 @@ func checkResources(text []byte) *rejection {
 func (p *resourcedPod) containers() *corev1.Pod {
 	read := func(containers []resourcedContainer) (all []corev1.Container) {
 		for _, c := range containers {
-			resources := corev1.ResourceRequirements{Requests: defaultedRequests(c.Resources), Limits: c.Resources.Limits}
+			resources := corev1.ResourceRequirements{Requests: defaultedRequests(c.Resources),
+				Limits: c.Resources.Limits}
 			all = append(all, corev1.Container{RestartPolicy: c.RestartPolicy, Resources: resources})
 		}
 		return all
 	}
-	return &corev1.Pod{Spec: corev1.PodSpec{Containers: read(p.Spec.Containers), InitContainers: read(p.Spec.InitContainers)}}
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: read(p.Spec.Containers),
+		InitContainers: read(p.Spec.InitContainers)}}
 }
 
 // defaultedRequests returns the requests as the API server defaults them: to the limits.

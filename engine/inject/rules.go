@@ -23,7 +23,8 @@ func rulesOf(part *corev1.Pod) rules {
 	r := rules{always: podrules.DependsOnPod(part)}
 	for _, containers := range [][]corev1.Container{part.Spec.InitContainers, part.Spec.Containers} {
 		for _, c := range containers {
-			r.annotations = append(r.annotations, corev1.SeccompContainerAnnotationKeyPrefix+c.Name, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name)
+			r.annotations = append(r.annotations, corev1.SeccompContainerAnnotationKeyPrefix+c.Name,
+				corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name)
 		}
 	}
 	return r

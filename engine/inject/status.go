@@ -52,7 +52,8 @@ const (
 )
 
 // SkipReasons are the reasons for which nothing is added to a Pod.
-var SkipReasons = []Reason{Present, NotFound, Unavailable, Conflict, Incomplete, Invalid, PodSecurity, Forbidden, Stalled, TooMany, TooLarge, MirrorPod, ExcludedNamespace}
+var SkipReasons = []Reason{Present, NotFound, Unavailable, Conflict, Incomplete, Invalid, PodSecurity, Forbidden,
+	Stalled, TooMany, TooLarge, MirrorPod, ExcludedNamespace}
 
 // Outcome is the result of one injection.
 type Outcome struct {

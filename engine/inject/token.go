@@ -17,7 +17,8 @@ const (
 func tokenMount(pod value) []byte {
 	for _, container := range pod.Member("spec").Member("containers").Items {
 		for _, mount := range container.Member("volumeMounts").Items {
-			if mount.Member("mountPath").Equals(tokenPath) && strings.HasPrefix(mount.Member("name").String(), tokenVolume) {
+			if mount.Member("mountPath").Equals(tokenPath) &&
+				strings.HasPrefix(mount.Member("name").String(), tokenVolume) {
 				return mount.Raw()
 			}
 		}

@@ -13,8 +13,8 @@ import (
 // shows the progress in between.
 const maxRounds = 8
 
-// Attempt brings the children of an object to what its kind decides, a round of writes at a time: Todo says what to write, Done takes in
-// what came of it and decides again, and Outcome is the end.
+// Attempt brings the children of an object to what its kind decides, a round of writes at a time: Todo says what to
+// write, Done takes in what came of it and decides again, and Outcome is the end.
 type Attempt struct {
 	rounds *Rounds
 	object *unstructured.Unstructured
@@ -45,7 +45,8 @@ func Glance(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 	return NewMemory(object).Rounds(k, object, v, now).Attempt(object, v, now).Outcome(now)
 }
 
-// decide decides, and compares. After the first decision, each has at least half of the budget; otherwise the next reconcile makes it.
+// decide decides, and compares. After the first decision, each has at least half of the budget; otherwise the next
+// reconcile makes it.
 func (a *Attempt) decide(now time.Time) {
 	a.isLow = a.plan != nil && !a.view.Abandoned && a.view.IsLow()
 	if !a.isLow {
@@ -118,8 +119,8 @@ func (a *Attempt) Done(done *Changes, now time.Time) {
 	a.decide(now)
 }
 
-// Outcome ends the attempt: it returns the last plan and its outcome, and updates the Memory, so call it once. If a change of phase has to
-// wait, both are those of the present phase.
+// Outcome ends the attempt: it returns the last plan and its outcome, and updates the Memory, so call it once. If a
+// change of phase has to wait, both are those of the present phase.
 func (a *Attempt) Outcome(now time.Time) (*Plan, *Outcome) {
 	memory := a.rounds.memory
 	o := outcomeOf(a.plan, a.left, a.done, a.view)
@@ -135,9 +136,9 @@ func (a *Attempt) Outcome(now time.Time) (*Plan, *Outcome) {
 	return p, o
 }
 
-// triesNamespace returns the creation to try for an object that is being deleted and waits for something in a phase, which never comes if
-// its namespace is being deleted as well; nil is none. Then the API server rejects any creation there before it looks at the object.
-// That needs no right to read namespaces.
+// triesNamespace returns the creation to try for an object that is being deleted and waits for something in a phase,
+// which never comes if its namespace is being deleted as well; nil is none. Then the API server rejects any creation
+// there before it looks at the object. That needs no right to read namespaces.
 func (p *Plan) triesNamespace(v *View) *Step {
 	if !p.lingers() || v.Abandoned || p.Object.GetNamespace() == "" {
 		return nil

@@ -20,12 +20,13 @@ type Changes struct {
 	Taken   []Taken
 	// Occupied are the objects of others that have the names of children.
 	Occupied []Occupied
-	// Strays are the steps that deleted unmanaged objects, and Adopted the adoptions of objects that a creation has found.
+	// Strays are the steps that deleted unmanaged objects, and Adopted the adoptions of objects that a creation has
+	// found.
 	Strays, Adopted []Step
 	// Inspected are the objects that Comparison.Inspect names, with their managedFields.
 	Inspected []*unstructured.Unstructured
-	// NamespaceLeaving reports that a creation, or one that was tried, was rejected because its namespace, which is that of
-	// the object, is being deleted.
+	// NamespaceLeaving reports that a creation, or one that was tried, was rejected because its namespace, which is
+	// that of the object, is being deleted.
 	NamespaceLeaving bool
 }
 

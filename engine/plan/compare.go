@@ -74,16 +74,16 @@ type Comparison struct {
 	Steps []Step
 	// Prunes delete what is no longer wanted, once all steps are done.
 	Prunes []Step
-	// Try is a creation to try, in a dry run: only whether its namespace is being deleted is asked. Inspect are steps whose objects are
-	// only to be read, with their managedFields.
+	// Try is a creation to try, in a dry run: only whether its namespace is being deleted is asked. Inspect are steps
+	// whose objects are only to be read, with their managedFields.
 	Try     *Step
 	Inspect []Step
 	// States are those of the children now.
 	States []ChildState
 	// Foreign are the objects that look like children and were not created for the object.
 	Foreign []children.Live
-	// Obstacles are those that no request is needed to find: rejected children, for which nothing is done until someone changes
-	// something, and waiting ones.
+	// Obstacles are those that no request is needed to find: rejected children, for which nothing is done until someone
+	// changes something, and waiting ones.
 	Obstacles
 	// Gone are the children that are not created again.
 	Gone error
@@ -150,7 +150,8 @@ func Compare(p *Plan, v *View) *Comparison {
 	missing := c.missingNamespaces(wanted)
 	for _, child := range wanted {
 		if i := slices.IndexFunc(wanted, child.clashesWith); i >= 0 {
-			c.skip(child.Child, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, children.Called(child.object, p.Object), wanted[i].Name))
+			c.skip(child.Child, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource,
+				children.Called(child.object, p.Object), wanted[i].Name))
 			continue
 		}
 		switch {
@@ -174,7 +175,8 @@ func Compare(p *Plan, v *View) *Comparison {
 		c.dismantle()
 	}
 	slices.SortFunc(c.Leaving, func(a, b children.Live) int { // the first is reported
-		return cmp.Or(strings.Compare(a.Resource.Resource, b.Resource.Resource), strings.Compare(children.Called(a.Object, p.Object), children.Called(b.Object, p.Object)))
+		return cmp.Or(strings.Compare(a.Resource.Resource, b.Resource.Resource),
+			strings.Compare(children.Called(a.Object, p.Object), children.Called(b.Object, p.Object)))
 	})
 	if p.Prune && !c.Unlisted && !c.awaits { // what replaces it comes first
 		c.prune()
@@ -215,7 +217,9 @@ func (c *comparer) complete(child kind.Child) (wantedChild, error) {
 	served, owned := c.view.Types[gvk]
 	switch {
 	case !owned:
-		return wantedChild{}, fmt.Errorf("its type %s is not among those that the kind owns; add it to owns in #%sController", kind.TypeName(gvk), c.plan.Kind.GroupVersionKind.Kind)
+		return wantedChild{},
+			fmt.Errorf("its type %s is not among those that the kind owns; add it to owns in #%sController",
+				kind.TypeName(gvk), c.plan.Kind.GroupVersionKind.Kind)
 	case served.Err != nil:
 		return wantedChild{}, fmt.Errorf("%s: %w", kind.TypeName(gvk), served.Err)
 	}
@@ -224,7 +228,9 @@ func (c *comparer) complete(child kind.Child) (wantedChild, error) {
 		return wantedChild{}, err
 	}
 	if c.plan.places != nil && !c.plan.places.Has(gvk.GroupKind(), object.GetNamespace()) {
-		return wantedChild{}, fmt.Errorf("metadata.namespace: Forbidden: %q does not follow from what the user submitted", object.GetNamespace())
+		return wantedChild{},
+			fmt.Errorf("metadata.namespace: Forbidden: %q does not follow from what the user submitted",
+				object.GetNamespace())
 	}
 	if err := c.view.reach(object); err != nil {
 		return wantedChild{}, err
@@ -285,7 +291,8 @@ func (c *comparer) leave(child kind.Child) {
 }
 
 func (c *comparer) add(verb Verb, child wantedChild, wanted, live *unstructured.Unstructured) {
-	if c.plan.Kind.Target == nil && (verb == Create || verb == Adopt) && children.IsElsewhere(c.plan.Object, wanted) && !children.IsListed(c.plan.Object, wanted) {
+	if c.plan.Kind.Target == nil && (verb == Create || verb == Adopt) && children.IsElsewhere(c.plan.Object, wanted) &&
+		!children.IsListed(c.plan.Object, wanted) {
 		c.Unlisted = true
 		return
 	}
@@ -406,8 +413,8 @@ func (c *comparer) corrects(child wantedChild, wanted, live *unstructured.Unstru
 // them may be gone.
 const alteredRetry = 10 * time.Minute
 
-// retriesAltered reports whether to apply a template again of which the API server has stored other values, and notes that
-// it has if it is too early.
+// retriesAltered reports whether to apply a template again of which the API server has stored other values, and notes
+// that it has if it is too early.
 func (c *comparer) retriesAltered(child wantedChild, wanted, live *unstructured.Unstructured) bool {
 	since := c.view.Normalized.Since(live.GetUID())
 	if since.IsZero() {
@@ -439,7 +446,8 @@ func (c *comparer) retriesAltered(child wantedChild, wanted, live *unstructured.
 	return false
 }
 
-// altered counts the objects of one child whose stored values differ from what was applied (retriesAltered); a set may have many.
+// altered counts the objects of one child whose stored values differ from what was applied (retriesAltered); a set may
+// have many.
 type altered struct {
 	resource string
 	first    string // by name
@@ -455,8 +463,10 @@ func (c *comparer) noteAltered() {
 		if a.count > 1 {
 			more = fmt.Sprintf("; so have %d others", a.count-1)
 		}
-		c.Altered = errors.Join(c.Altered, c.OfChild(child, fmt.Errorf("%s %q has other values than its template, as after a mutating policy or webhook: %s%s",
-			a.resource, a.first, strings.Join(a.paths, ", "), more)))
+		c.Altered = errors.Join(c.Altered,
+			c.OfChild(child,
+				fmt.Errorf("%s %q has other values than its template, as after a mutating policy or webhook: %s%s",
+					a.resource, a.first, strings.Join(a.paths, ", "), more)))
 	}
 }
 
@@ -483,8 +493,10 @@ func (c *comparer) create(child wantedChild) {
 		missing := child.object.DeepCopy()
 		missing.SetUID(uid)
 		c.Missing = append(c.Missing, children.Of(child.resource, missing))
-		c.Gone = errors.Join(c.Gone, fmt.Errorf("child %q: %s %q was created in phase %s and is gone; it is created only once: to start over, recreate the object",
-			child.Name, child.resource.Resource, children.Called(child.object, c.plan.Object), c.plan.Phase))
+		c.Gone = errors.Join(c.Gone,
+			fmt.Errorf(
+				"child %q: %s %q was created in phase %s and is gone; it is created only once: to start over, recreate the object",
+				child.Name, child.resource.Resource, children.Called(child.object, c.plan.Object), c.plan.Phase))
 	}
 }
 
@@ -497,7 +509,8 @@ func (c *comparer) restoreOthers() {
 		created, isOriginal := children.OriginOf(e.Object)
 		holder := metav1.GetControllerOfNoCopy(e.Object)
 		isForeign := !isOriginal || holder != nil && holder.UID != owner.GetUID() ||
-			(created.Outlives || children.IsDetached(owner, e.Object)) && !children.IsOwnedBy(e.Object, owner) || // it has outlived another
+			// it has outlived another
+			(created.Outlives || children.IsDetached(owner, e.Object)) && !children.IsOwnedBy(e.Object, owner) ||
 			k.Target == nil && children.IsElsewhere(owner, e.Object) && !children.IsListed(owner, e.Object)
 		if c.wanted[e.Object.GetUID()] || isForeign || e.Object.GetDeletionTimestamp() != nil {
 			continue
@@ -509,7 +522,8 @@ func (c *comparer) restoreOthers() {
 		created.Mark(k, owner, wanted)
 		if !children.IsManaged(e.Object, wanted) {
 			c.restored[e.Object.GetUID()] = true
-			c.Steps = append(c.Steps, Step{Verb: Adopt, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Wanted: wanted, Live: e.Object})
+			c.Steps = append(c.Steps, Step{Verb: Adopt, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(),
+				Wanted: wanted, Live: e.Object})
 		}
 	}
 }
@@ -528,7 +542,8 @@ func (c *comparer) prune() {
 		case !e.IsOriginal():
 			c.Foreign = append(c.Foreign, e)
 		case c.plan.isPrunable(e):
-			c.Prunes = append(c.Prunes, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object})
+			c.Prunes = append(c.Prunes,
+				Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object})
 		}
 	}
 }
@@ -541,8 +556,8 @@ func (c *comparer) lose(e children.Live) {
 }
 
 // Missing returns the children that a view does not show and that are not created, as they would be: those that were
-// created once, and those of an object that waits in a phase for its deletion. Nothing else would find one that lost the
-// label by which it is watched.
+// created once, and those of an object that waits in a phase for its deletion. Nothing else would find one that lost
+// the label by which it is watched.
 func Missing(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) []children.Live {
 	p := unmoved(k, object, now)
 	p.recall(v.Seen)

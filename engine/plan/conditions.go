@@ -15,13 +15,14 @@ func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 }
 
-// conditionsOf reads the conditions of a status. What is none, and was stored while nothing checked it, is left out, so that
-// the next write of the status repairs it.
+// conditionsOf reads the conditions of a status. What is none, and was stored while nothing checked it, is left out, so
+// that the next write of the status repairs it.
 func conditionsOf(status map[string]any) (conditions []metav1.Condition) {
 	stored, _ := status["conditions"].([]any)
 	for _, item := range stored {
 		var c metav1.Condition
-		if object, ok := item.(map[string]any); ok && runtime.DefaultUnstructuredConverter.FromUnstructured(object, &c) == nil {
+		if object, ok := item.(map[string]any); ok && runtime.DefaultUnstructuredConverter.FromUnstructured(object,
+			&c) == nil {
 			conditions = append(conditions, c)
 		}
 	}
@@ -40,6 +41,7 @@ func (p *Problem) unlessReported(object map[string]any) *Problem {
 func (p *Problem) isReportedBy(object map[string]any) bool {
 	status, _ := object["status"].(map[string]any)
 	return slices.ContainsFunc(conditionsOf(status), func(c metav1.Condition) bool {
-		return (c.Type == kind.ConditionStalled || c.Type == kind.ConditionReconciling) && c.Reason == p.Reason && c.Message == p.Message
+		return (c.Type == kind.ConditionStalled || c.Type == kind.ConditionReconciling) && c.Reason == p.Reason &&
+			c.Message == p.Message
 	})
 }

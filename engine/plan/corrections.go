@@ -27,8 +27,8 @@ type correctedChild struct {
 	namespace, name string
 }
 
-// correction counts the corrections of one child that someone undoes. They are slowed down until the object or the template changes,
-// or the child stays in sync.
+// correction counts the corrections of one child that someone undoes. They are slowed down until the object or the
+// template changes, or the child stays in sync.
 type correction struct {
 	Slowing
 	template string // that was written
@@ -41,13 +41,14 @@ func correctedBy(s Step) correctedChild {
 	return correctedChild{s.Resource, s.Object().GetNamespace(), s.Name}
 }
 
-// corrects reports whether a step may undo what someone has done. A creation does not, but for that of a child that exists and has lost
-// the label by which it is found.
+// corrects reports whether a step may undo what someone has done. A creation does not, but for that of a child that
+// exists and has lost the label by which it is found.
 func (c *correction) corrects(s Step) bool {
 	return (s.Verb != Create || c.adopts) && (s.Template() == "" || c.template == "" || s.Template() == c.template)
 }
 
-// delayCorrections returns a comparison without the corrections that have to wait. The first time, it asks for what describes them.
+// delayCorrections returns a comparison without the corrections that have to wait. The first time, it asks for what
+// describes them.
 func (m *Memory) delayCorrections(todo *Comparison, now time.Time) (left *Comparison, isHeld bool) {
 	var asks []Step
 	isDue := func(steps []Step) (due []Step) {
@@ -86,7 +87,8 @@ func (m *Memory) corrected(k *kind.Kind, todo *Comparison, done *Changes, now ti
 	}
 	for _, steps := range [][]Step{todo.Steps, todo.Prunes, done.Adopted} {
 		for _, s := range steps {
-			if s.Verb != Create && !s.Former && (written[s.Live.GetUID()] || done.Deleted[s.Live.GetUID()]) { // a former child ends with its entry
+			// a former child ends with its entry
+			if s.Verb != Create && !s.Former && (written[s.Live.GetUID()] || done.Deleted[s.Live.GetUID()]) {
 				m.correct(s, now)
 			}
 		}
@@ -112,7 +114,8 @@ func (m *Memory) describe(k *kind.Kind, held []Step, inspected []*unstructured.U
 	for _, s := range held {
 		live := s.Live
 		for _, object := range inspected {
-			if object.GetName() == s.Name && object.GetNamespace() == s.Object().GetNamespace() && object.GroupVersionKind() == s.Object().GroupVersionKind() {
+			if object.GetName() == s.Name && object.GetNamespace() == s.Object().GetNamespace() &&
+				object.GroupVersionKind() == s.Object().GroupVersionKind() {
 				live = object
 			}
 		}
@@ -125,7 +128,8 @@ func (m *Memory) describe(k *kind.Kind, held []Step, inspected []*unstructured.U
 	}
 }
 
-// contested returns what to report of corrections that are held or were, nil if there are none, and when that may change.
+// contested returns what to report of corrections that are held or were, nil if there are none, and when that may
+// change.
 func (m *Memory) contested(now time.Time) (problem *Problem, next time.Time) {
 	for _, c := range m.corrections {
 		if c.Problem == nil {
@@ -170,10 +174,13 @@ func heldProblem(s Step, live *unstructured.Unstructured, own string) *Problem {
 		if len(managers) > 1 {
 			subject = "managers %s keep"
 		}
-		return &Problem{reasonContested, fmt.Sprintf("%s: "+subject+" changing %s; corrections are delayed", child, listed(quoted), listed(managed))}
+		return &Problem{reasonContested, fmt.Sprintf("%s: "+subject+" changing %s; corrections are delayed", child,
+			listed(quoted), listed(managed))}
 	}
-	return &Problem{reasonContested, fmt.Sprintf("%s is changed repeatedly without another field manager, as by a mutating webhook or policy: %s; corrections are delayed",
-		child, cmp.Or(listed(fields), "unknown fields"))}
+	return &Problem{reasonContested,
+		fmt.Sprintf(
+			"%s is changed repeatedly without another field manager, as by a mutating webhook or policy: %s; corrections are delayed",
+			child, cmp.Or(listed(fields), "unknown fields"))}
 }
 
 // maxFields is how many fields a description names.

@@ -64,7 +64,8 @@ func (c *comparer) dismantle() {
 	var left []children.Live
 	for _, e := range c.view.Children {
 		o, isOriginal := children.OriginOf(e.Object)
-		if (isOriginal || children.IsRecorded(c.plan.Object, e.Object)) && !o.Outlives && children.IsOwnedBy(e.Object, c.plan.Object) && !c.plan.isReleased(e) {
+		if (isOriginal || children.IsRecorded(c.plan.Object, e.Object)) && !o.Outlives &&
+			children.IsOwnedBy(e.Object, c.plan.Object) && !c.plan.isReleased(e) {
 			left = append(left, e)
 		} else if metav1.GetControllerOfNoCopy(e.Object) != nil && children.IsElsewhere(c.plan.Object, e.Object) {
 			c.lose(e)
@@ -80,11 +81,13 @@ func (c *comparer) dismantle() {
 		first = left // they use each other
 	}
 	for _, e := range first {
-		isLast := !hasOrder || !slices.ContainsFunc(left, func(other children.Live) bool { return uses(e.Name, other.Name) })
+		isLast := !hasOrder ||
+			!slices.ContainsFunc(left, func(other children.Live) bool { return uses(e.Name, other.Name) })
 		switch {
 		case isLast && !children.IsDetached(c.plan.Object, e.Object): // nothing has to wait for it
 		case e.Object.GetDeletionTimestamp() == nil:
-			c.Steps = append(c.Steps, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object, Foreground: true})
+			c.Steps = append(c.Steps, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(),
+				Live: e.Object, Foreground: true})
 			fallthrough
 		default:
 			c.Leaving = append(c.Leaving, e)

@@ -38,7 +38,8 @@ type News struct {
 func (n *News) Met(o *Outcome, m *Memory) {
 	n.strays = append(n.strays, o.Strays...)
 	for _, foreign := range o.Foreign {
-		isKnown := slices.ContainsFunc(n.foreign, func(other children.Live) bool { return other.Object.GetUID() == foreign.Object.GetUID() })
+		isKnown := slices.ContainsFunc(n.foreign,
+			func(other children.Live) bool { return other.Object.GetUID() == foreign.Object.GetUID() })
 		if !isKnown && !m.told[foreign.Object.GetUID()] {
 			n.foreign = append(n.foreign, foreign)
 		}
@@ -53,7 +54,8 @@ func (n *News) Stored(p *Plan, o *Outcome) {
 		}
 		n.phases = append(n.phases, t.To)
 	}
-	for _, problem := range []*Problem{JustStalled(p, o), o.Passing.unlessReported(p.Object.Object), JustLate(p, o), JustMissed(p)} {
+	for _, problem := range []*Problem{JustStalled(p, o), o.Passing.unlessReported(p.Object.Object), JustLate(p, o),
+		JustMissed(p)} {
 		if problem != nil {
 			n.problem = problem
 		}
@@ -76,9 +78,11 @@ func (n *News) Decorated(r *Rounds, p *Plan, o *Outcome) {
 	target, had, has := p.Kind.Target, r.had, children.Living(o.Children)
 	switch {
 	case had == 0 && has > 0:
-		n.changed = newEvent(corev1.EventTypeNormal, "Decorated", "Create", fmt.Sprintf("%s created %s", target.Decorator, counted(has)))
+		n.changed = newEvent(corev1.EventTypeNormal, "Decorated", "Create",
+			fmt.Sprintf("%s created %s", target.Decorator, counted(has)))
 	case had > 0 && has == 0 && !children.Decorates(p.Kind, p.Object):
-		n.changed = newEvent(corev1.EventTypeNormal, "Undecorated", "Delete", fmt.Sprintf("%s deleted %s: the object no longer has %s", target.Decorator, counted(had), target))
+		n.changed = newEvent(corev1.EventTypeNormal, "Undecorated", "Delete",
+			fmt.Sprintf("%s deleted %s: the object no longer has %s", target.Decorator, counted(had), target))
 	}
 }
 
@@ -133,13 +137,15 @@ func (n *News) foreignEvent() *Event {
 	what, holder := "looks like a child but was not created as one: it is", metav1.GetControllerOfNoCopy(first.Object)
 	switch {
 	case len(n.foreign) > 1:
-		what = fmt.Sprintf("and %d more look like children but were not created as such, or are no longer: they are", len(n.foreign)-1)
+		what = fmt.Sprintf("and %d more look like children but were not created as such, or are no longer: they are",
+			len(n.foreign)-1)
 	case holder != nil && first.IsOriginal():
 		what = fmt.Sprintf("was created as a child, and %s %q controls it now: it is", holder.Kind, holder.Name)
 	case holder == nil && children.Label(first.Object, children.LabelOwnerUID) == "" && !children.IsCopy(first.Object):
 		what = "was created as a child, and no label or annotation says so any more: it is"
 	}
-	e := newEvent(corev1.EventTypeWarning, "ForeignObject", "Reconcile", fmt.Sprintf("%s %q %s neither changed nor deleted", first.Resource.Resource, first.Object.GetName(), what))
+	e := newEvent(corev1.EventTypeWarning, "ForeignObject", "Reconcile",
+		fmt.Sprintf("%s %q %s neither changed nor deleted", first.Resource.Resource, first.Object.GetName(), what))
 	e.Related = first.Object
 	return e
 }
@@ -149,9 +155,11 @@ func (n *News) strayEvent() *Event {
 	first := n.strays[0]
 	note := "deleted %s %q: it had the labels of %q and was not created for it"
 	if len(n.strays) > 1 {
-		note = "deleted %s %q" + fmt.Sprintf(" and %d more", len(n.strays)-1) + ": they had the labels of %q and were not created for it"
+		note = "deleted %s %q" + fmt.Sprintf(" and %d more", len(n.strays)-1) +
+			": they had the labels of %q and were not created for it"
 	}
-	e := newEvent(corev1.EventTypeNormal, "StrayDeleted", "Delete", fmt.Sprintf(note, first.Resource.Resource, first.Live.GetName(), first.Child))
+	e := newEvent(corev1.EventTypeNormal, "StrayDeleted", "Delete",
+		fmt.Sprintf(note, first.Resource.Resource, first.Live.GetName(), first.Child))
 	e.Related = first.Live
 	return e
 }

@@ -29,12 +29,15 @@ type ChildFingerprint struct {
 }
 
 // FingerprintOf sums up an object, its children, and what else its kind reads.
-func FingerprintOf(k *kind.Kind, object *unstructured.Unstructured, existing []children.Live, found *Found) Fingerprint {
+func FingerprintOf(
+	k *kind.Kind, object *unstructured.Unstructured, existing []children.Live, found *Found,
+) Fingerprint {
 	read := any(k.Reads.Metadata(object.Object))
 	if k.Target != nil { // many types have no generation
 		read = k.Reads.Object.Of(object.Object)
 	}
-	f := Fingerprint{Object: sum(read), Found: found.sum(k), Children: make(map[types.UID]ChildFingerprint, len(existing))}
+	f := Fingerprint{Object: sum(read), Found: found.sum(k),
+		Children: make(map[types.UID]ChildFingerprint, len(existing))}
 	for _, child := range existing {
 		if !children.IsOwnedBy(child.Object, object) {
 			continue

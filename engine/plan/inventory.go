@@ -25,7 +25,8 @@ func FormerTypes(k *kind.Kind, object *unstructured.Unstructured) []schema.Group
 		return nil
 	}
 	return slices.DeleteFunc(children.InventoryOf(object).Types, func(gvk schema.GroupVersionKind) bool {
-		return slices.ContainsFunc(k.Owns, func(owned schema.GroupVersionKind) bool { return owned.GroupKind() == gvk.GroupKind() })
+		return slices.ContainsFunc(k.Owns,
+			func(owned schema.GroupVersionKind) bool { return owned.GroupKind() == gvk.GroupKind() })
 	})
 }
 
@@ -46,7 +47,8 @@ func takePlaces(p *Plan, v *View) (places []children.Place, isDoubted bool) {
 	}
 	for _, wanted := range p.Children {
 		served := v.Types[children.TypeOf(wanted)]
-		if wanted.Template == nil || served.Err != nil || p.Object.GetNamespace() != "" && !slices.Contains(p.Kind.Elsewhere, children.TypeOf(wanted)) {
+		if wanted.Template == nil || served.Err != nil || p.Object.GetNamespace() != "" &&
+			!slices.Contains(p.Kind.Elsewhere, children.TypeOf(wanted)) {
 			continue
 		}
 		object, err := children.Complete(p.Kind, p.Object, wanted, served.IsNamespaced)
@@ -57,7 +59,8 @@ func takePlaces(p *Plan, v *View) (places []children.Place, isDoubted bool) {
 	for _, at := range stored.Elsewhere {
 		isUsed := slices.ContainsFunc(v.Children, func(child children.Live) bool {
 			found := children.PlaceOf(child.Object)
-			return found.GroupKind == at.GroupKind && found.Namespace == at.Namespace && children.IsOwnedBy(child.Object, p.Object)
+			return found.GroupKind == at.GroupKind && found.Namespace == at.Namespace &&
+				children.IsOwnedBy(child.Object, p.Object)
 		})
 		isWanted := slices.ContainsFunc(places, func(known children.Place) bool {
 			return known.GroupKind == at.GroupKind && known.Namespace == at.Namespace
@@ -69,14 +72,15 @@ func takePlaces(p *Plan, v *View) (places []children.Place, isDoubted bool) {
 		}
 	}
 	slices.SortFunc(places, func(a, b children.Place) int {
-		return cmp.Or(strings.Compare(a.GroupKind.String(), b.GroupKind.String()), strings.Compare(a.Namespace, b.Namespace))
+		return cmp.Or(strings.Compare(a.GroupKind.String(), b.GroupKind.String()),
+			strings.Compare(a.Namespace, b.Namespace))
 	})
 	return places, isDoubted
 }
 
 // takeKnown returns the children outside of the namespace of an object after a plan was carried out, for its status.
-// Recorded ones that the view does not have are gone, as far as they could be read. A child that outlives its object needs
-// no record, because nothing deletes it.
+// Recorded ones that the view does not have are gone, as far as they could be read. A child that outlives its object
+// needs no record, because nothing deletes it.
 func takeKnown(p *Plan, v *View) map[children.Spot]types.UID {
 	known := make(map[children.Spot]types.UID)
 	for at, uid := range children.InventoryOf(p.Object).Known {
@@ -90,7 +94,8 @@ func takeKnown(p *Plan, v *View) map[children.Spot]types.UID {
 	var members []*unstructured.Unstructured
 	for _, child := range v.Children {
 		o, _ := children.OriginOf(child.Object)
-		if o.Outlives || !children.IsElsewhere(p.Object, child.Object) || child.Object.GetUID() == "" || !children.IsOwnedBy(child.Object, p.Object) {
+		if o.Outlives || !children.IsElsewhere(p.Object, child.Object) || child.Object.GetUID() == "" ||
+			!children.IsOwnedBy(child.Object, p.Object) {
 			continue
 		}
 		if _, isMember := p.Kind.Sets[child.Name]; isMember {

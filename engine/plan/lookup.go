@@ -42,7 +42,8 @@ type Finder func(kind.Lookup) ([]*unstructured.Unstructured, error)
 
 // Find finds what lookups name.
 func Find(lookups []kind.Lookup, find Finder) *Found {
-	f := &Found{values: make(map[string]any), missing: make(map[string]string), types: make(map[string]schema.GroupVersionKind)}
+	f := &Found{values: make(map[string]any), missing: make(map[string]string),
+		types: make(map[string]schema.GroupVersionKind)}
 	for _, l := range lookups {
 		f.add(l, find)
 	}
@@ -61,7 +62,8 @@ func (f *Found) add(l kind.Lookup, find Finder) {
 		f.missing[l.Name] = err.Error()
 	case l.Selector != nil:
 		sorted := slices.SortedFunc(slices.Values(found), func(a, b *unstructured.Unstructured) int {
-			return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
+			return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()),
+				strings.Compare(a.GetName(), b.GetName()))
 		})
 		list := make([]any, len(sorted))
 		for i, object := range sorted {
@@ -79,7 +81,8 @@ func (f *Found) add(l kind.Lookup, find Finder) {
 // type in its namespace.
 func Selected(l kind.Lookup, objects []*unstructured.Unstructured) (selected []*unstructured.Unstructured) {
 	for _, object := range objects {
-		if l.Selector == nil && object.GetName() == l.ObjectName || l.Selector != nil && l.Selector.Matches(labels.Set(object.GetLabels())) {
+		if l.Selector == nil && object.GetName() == l.ObjectName || l.Selector != nil &&
+			l.Selector.Matches(labels.Set(object.GetLabels())) {
 			selected = append(selected, object)
 		}
 	}

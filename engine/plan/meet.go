@@ -28,9 +28,11 @@ const (
 	Refuse Meeting = "refuse"
 )
 
-// Meet decides about an object that has the name of a child that a step creates for an owner. err is why the child is not created, if
-// someone has to act.
-func Meet(k *kind.Kind, owner *unstructured.Unstructured, s Step, live *unstructured.Unstructured) (m Meeting, err error) {
+// Meet decides about an object that has the name of a child that a step creates for an owner. err is why the child is
+// not created, if someone has to act.
+func Meet(
+	k *kind.Kind, owner *unstructured.Unstructured, s Step, live *unstructured.Unstructured,
+) (m Meeting, err error) {
 	holder := metav1.GetControllerOfNoCopy(live)
 	set, ofSet := k.Sets[s.Child]
 	isCopy := ofSet && children.IsCopy(live)

@@ -12,8 +12,8 @@ import (
 	"github.com/fescue-dev/fescue/engine/children"
 )
 
-// Memory is what is remembered of one object from one reconcile to the next. A new process starts without it: the status has what it
-// needs. Only the reconcile of its object uses it.
+// Memory is what is remembered of one object from one reconcile to the next. A new process starts without it: the
+// status has what it needs. Only the reconcile of its object uses it.
 type Memory struct {
 	uid        types.UID
 	generation int64
@@ -21,7 +21,8 @@ type Memory struct {
 	progress    *Progress
 	corrections map[correctedChild]*correction
 	Seen
-	// told are the foreign objects that an Event was about, and problem is the last one of an object whose status is not written.
+	// told are the foreign objects that an Event was about, and problem is the last one of an object whose status is
+	// not written.
 	told    map[types.UID]bool
 	problem *Problem
 }
@@ -36,7 +37,8 @@ func (m *Memory) IsOf(object *unstructured.Unstructured) bool { return m.uid == 
 
 // IsEmpty reports whether there is nothing to remember.
 func (m *Memory) IsEmpty() bool {
-	return m.progress == nil && len(m.corrections) == 0 && len(m.numbers) == 0 && m.unrecorded == nil && len(m.told) == 0 && m.problem == nil
+	return m.progress == nil && len(m.corrections) == 0 && len(m.numbers) == 0 && m.unrecorded == nil &&
+		len(m.told) == 0 && m.problem == nil
 }
 
 // IsSlowed reports whether a write was held.
@@ -56,12 +58,13 @@ func (m *Memory) IsSlowed() bool {
 func (m *Memory) learn(p *Plan, c *Comparison) {
 	m.unrecorded = p.Unrecorded()
 	for set, highest := range c.Numbers {
-		m.numbers = append(slices.DeleteFunc(m.numbers, func(n setNumber) bool { return n.set == set }), setNumber{set, highest})
+		m.numbers = append(slices.DeleteFunc(m.numbers, func(n setNumber) bool { return n.set == set }),
+			setNumber{set, highest})
 	}
 }
 
-// Tell returns the Event about what has happened, nil if there is nothing to tell, and remembers that it was told. foreign are the
-// objects that it is about.
+// Tell returns the Event about what has happened, nil if there is nothing to tell, and remembers that it was told.
+// foreign are the objects that it is about.
 func (m *Memory) Tell(news *News) (event *Event, foreign []children.Live) {
 	event, foreign = news.Event()
 	for _, f := range foreign {
@@ -73,13 +76,15 @@ func (m *Memory) Tell(news *News) (event *Event, foreign []children.Live) {
 	return event, foreign
 }
 
-// Rounds begins a reconcile. What others have changed since the last round is progress. Foreign objects that are gone are forgotten.
+// Rounds begins a reconcile. What others have changed since the last round is progress. Foreign objects that are gone
+// are forgotten.
 func (m *Memory) Rounds(k *kind.Kind, owner *unstructured.Unstructured, v *View, now time.Time) *Rounds {
 	if m.generation != owner.GetGeneration() {
 		m.generation, m.progress, m.corrections = owner.GetGeneration(), nil, nil
 	}
 	maps.DeleteFunc(m.corrections, func(_ correctedChild, c *correction) bool { return c.IsOver(now) })
-	if m.progress != nil && (m.progress.IsOver(now) || FingerprintOf(k, owner, v.Children, v.Found).ChangedByOthers(m.progress.seen)) {
+	if m.progress != nil &&
+		(m.progress.IsOver(now) || FingerprintOf(k, owner, v.Children, v.Found).ChangedByOthers(m.progress.seen)) {
 		m.progress = nil
 	}
 	maps.DeleteFunc(m.told, func(uid types.UID, _ bool) bool {

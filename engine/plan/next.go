@@ -18,7 +18,8 @@ const (
 	Rest Next = "rest"
 	// Look means that what was written may be reason to decide again.
 	Look Next = "look"
-	// LookLive means that the status lists places in which the caches show no child, so that the API server itself has to be asked.
+	// LookLive means that the status lists places in which the caches show no child, so that the API server itself has
+	// to be asked.
 	LookLive Next = "look live"
 	// Requeue means that there is more to write, or to decide, than one reconcile may.
 	Requeue Next = "requeue"
@@ -26,8 +27,9 @@ const (
 	Release Next = "release"
 )
 
-// Next returns what comes next. isStored means that the status was written and the API server has stored something new of it. Without
-// that, and without a write to a child, another plan would decide the same, until an event or the time changes something.
+// Next returns what comes next. isStored means that the status was written and the API server has stored something new
+// of it. Without that, and without a write to a child, another plan would decide the same, until an event or the time
+// changes something.
 func (o *Outcome) Next(isStored bool) Next {
 	switch {
 	case o.isOver:
@@ -42,18 +44,18 @@ func (o *Outcome) Next(isStored bool) Next {
 	return Rest
 }
 
-// Due returns when to reconcile although nothing has changed, or to record what was created, given the object as the API server has it;
-// zero means never.
+// Due returns when to reconcile although nothing has changed, or to record what was created, given the object as the
+// API server has it; zero means never.
 func (o *Outcome) Due(p *Plan, stored *unstructured.Unstructured) time.Time {
 	return Earlier(o.WakeAt, o.RecordAt(p, stored))
 }
 
 const (
-	// waitingRecheck is when to reconcile an object again that waits for another object to be gone: a watch that broke may have
-	// skipped that.
+	// waitingRecheck is when to reconcile an object again that waits for another object to be gone: a watch that broke
+	// may have skipped that.
 	waitingRecheck = time.Second
-	// lingeringRecheck is how often to ask whether the namespace of an object is being deleted that waits in a phase after
-	// its own deletion: nothing reports that for an object without children.
+	// lingeringRecheck is how often to ask whether the namespace of an object is being deleted that waits in a phase
+	// after its own deletion: nothing reports that for an object without children.
 	lingeringRecheck = 10 * time.Second
 )
 

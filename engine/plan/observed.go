@@ -24,7 +24,8 @@ type observation struct {
 func (p *Plan) observe(existing []children.Live) observation {
 	o := observation{make(map[string]*unstructured.Unstructured), make(map[string][]*unstructured.Unstructured)}
 	for _, child := range existing {
-		if !child.IsOf(p.Object) || child.Object.GetDeletionTimestamp() != nil || !child.IsOriginal() || p.isFormerOf(child) {
+		if !child.IsOf(p.Object) || child.Object.GetDeletionTimestamp() != nil || !child.IsOriginal() ||
+			p.isFormerOf(child) {
 			continue
 		}
 		if _, isSet := p.Kind.Sets[child.Name]; isSet {
@@ -55,7 +56,8 @@ func (o observation) of(p *Plan, decision *kind.Decision, existing []children.Li
 		if wanted.Template == nil {
 			continue // it is what it was created as
 		}
-		name, namespace, gvk := children.ObjectName(owner, wanted), children.NamespaceOf(k, owner, wanted), children.TypeOf(wanted)
+		name, namespace, gvk := children.ObjectName(owner, wanted), children.NamespaceOf(k, owner, wanted),
+			children.TypeOf(wanted)
 		if wanted.Set != nil {
 			var members []*unstructured.Unstructured
 			for _, child := range existing {
@@ -70,7 +72,8 @@ func (o observation) of(p *Plan, decision *kind.Decision, existing []children.Li
 		}
 		delete(exact.singles, wanted.Name)
 		// How a child ended that is created once can be read until it is gone.
-		if live := children.Find(k, existing, owner, wanted); live != nil && !p.isFormer(wanted, live) && (live.GetDeletionTimestamp() == nil || children.IsOnce(wanted)) {
+		if live := children.Find(k, existing, owner, wanted); live != nil && !p.isFormer(wanted, live) &&
+			(live.GetDeletionTimestamp() == nil || children.IsOnce(wanted)) {
 			exact.singles[wanted.Name] = live
 		}
 		same = same && exact.singles[wanted.Name] == o.singles[wanted.Name]
@@ -87,7 +90,8 @@ func (o observation) values(k *kind.Kind) map[string]any {
 	}
 	for name := range k.Sets {
 		members := slices.SortedFunc(slices.Values(o.sets[name]), func(a, b *unstructured.Unstructured) int {
-			return cmp.Or(cmp.Compare(children.LastNumber(a.GetName()), children.LastNumber(b.GetName())), cmp.Compare(a.GetName(), b.GetName()))
+			return cmp.Or(cmp.Compare(children.LastNumber(a.GetName()), children.LastNumber(b.GetName())),
+				cmp.Compare(a.GetName(), b.GetName()))
 		})
 		list := make([]any, len(members))
 		for i, m := range members {

@@ -15,14 +15,18 @@ import (
 // isFormer reports whether an object is a child that was created once in a former entry of the phase.
 func (p *Plan) isFormer(child kind.Child, live *unstructured.Unstructured) bool {
 	return children.IsReplaced(child) && p.created[child.Name] != live.GetUID() &&
-		(children.IsOwnedBy(live, p.Object) || children.IsOrphanOf(live, p.Object)) && children.IsOfEarlierEntry(live, p.Phase, p.Entered)
+		(children.IsOwnedBy(live, p.Object) || children.IsOrphanOf(live, p.Object)) &&
+		children.IsOfEarlierEntry(live, p.Phase, p.Entered)
 }
 
 // isFormerOf is isFormer for a child that is not known to be wanted now: its name in the kind is constant.
 func (p *Plan) isFormerOf(child children.Live) bool {
-	return p.created[child.Name] != child.Object.GetUID() && children.IsOfEarlierEntry(child.Object, p.Phase, p.Entered) &&
+	return p.created[child.Name] != child.Object.GetUID() &&
+		children.IsOfEarlierEntry(child.Object, p.Phase, p.Entered) &&
 		slices.ContainsFunc(p.Kind.Behaviour.Children, func(c kind.ChildFacts) bool {
-			return c.Name == child.Name && children.IsReplaced(kind.Child{Phase: c.Phase, Update: c.Update, OnDelete: c.OnDelete}) && c.Phase == p.Phase
+			return c.Name == child.Name &&
+				children.IsReplaced(kind.Child{Phase: c.Phase, Update: c.Update, OnDelete: c.OnDelete}) &&
+				c.Phase == p.Phase
 		})
 }
 
@@ -30,7 +34,8 @@ func (p *Plan) isFormerOf(child children.Live) bool {
 func (p *Plan) distinguish(existing []children.Live) {
 	for slices.ContainsFunc(existing, func(child children.Live) bool {
 		o, _ := children.OriginOf(child.Object)
-		return o.Phase == p.Phase && children.Annotation(child.Object, children.AnnotationEntered) == children.EntryOf(p.Entered)
+		return o.Phase == p.Phase && children.Annotation(child.Object, children.AnnotationEntered) == children.EntryOf(
+			p.Entered)
 	}) {
 		p.Entered = p.Entered.Add(time.Millisecond)
 	}

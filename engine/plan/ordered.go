@@ -15,7 +15,8 @@ import (
 // ordered compares the members of an ordered set with their templates, like a StatefulSet: members are
 // created from 0 on, each when all before it are ready, and deleted from the end, one at a time.
 func (c *comparer) ordered(child wantedChild) {
-	r := &rollout{comparer: c, child: child, live: c.numbered(child), state: ChildState{name: child.Name, set: true, ordered: true, wanted: child.Set.Replicas}}
+	r := &rollout{comparer: c, child: child, live: c.numbered(child),
+		state: ChildState{name: child.Name, set: true, ordered: true, wanted: child.Set.Replicas}}
 	r.shrink()
 	for index := range child.Set.Replicas {
 		r.member(index)
@@ -87,8 +88,8 @@ func (r *rollout) shrink() {
 	}
 }
 
-// drop deletes a member. One without a reference gets that back first: the garbage collector may have taken it, to leave the member
-// behind, and the adoption asks for the owner.
+// drop deletes a member. One without a reference gets that back first: the garbage collector may have taken it, to
+// leave the member behind, and the adoption asks for the owner.
 func (c *comparer) drop(child wantedChild, live *unstructured.Unstructured) {
 	if !children.IsOwnedBy(live, c.plan.Object) {
 		c.add(Adopt, child, children.Named(child.object, live.GetName()), live)

@@ -40,27 +40,27 @@ type Outcome struct {
 	Late          bool
 	// Uptake counts what Pods have of the object, if its kind injects.
 	Uptake Uptake
-	// Leaving are the children that have to be gone before others, and then the object, are. Abandoned reports that nothing
-	// can be done for an object that is being deleted, because its namespace is being deleted as well.
+	// Leaving are the children that have to be gone before others, and then the object, are. Abandoned reports that
+	// nothing can be done for an object that is being deleted, because its namespace is being deleted as well.
 	Leaving   []children.Live
 	Abandoned bool
 	// Altered are the children of which the API server has stored other values than their templates have.
 	Altered error
-	// WakeAt is when to reconcile although nothing has changed; zero means never. phaseEnds is when time ends the phase, which may
-	// be later.
+	// WakeAt is when to reconcile although nothing has changed; zero means never. phaseEnds is when time ends the
+	// phase, which may be later.
 	WakeAt, phaseEnds time.Time
 	// Stalled is the problem that requires user action: the plan's, or else one of carrying
 	// it out. Passing is one that is expected to pass, and PassingSince when it began.
 	Stalled, Passing *Problem
 	PassingSince     time.Time
 
-	// isOver means that nothing holds back the deletion of an object any longer, and lingers that one waits in a phase, so that its
-	// namespace has to be asked for again.
+	// isOver means that nothing holds back the deletion of an object any longer, and lingers that one waits in a phase,
+	// so that its namespace has to be asked for again.
 	isOver, lingers bool
 	// isDoubted means that the status lists places in which the caches have no child.
 	isDoubted bool
-	// isUnfinished means that there is more to write, or to decide, than one reconcile may, and isPending that something is left,
-	// whether or not it can be done now: the object is not idle.
+	// isUnfinished means that there is more to write, or to decide, than one reconcile may, and isPending that
+	// something is left, whether or not it can be done now: the object is not idle.
 	isUnfinished, isPending bool
 	// goesOn means that another plan may do more, and wrote that any child was written.
 	goesOn, wrote bool
@@ -76,11 +76,13 @@ type Outcome struct {
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) *Outcome {
 	o := &Outcome{
 		States: c.States, Children: v.Children, Foreign: c.Foreign, Obstacles: done.Obstacles,
-		WakeAt: p.WakeAt, phaseEnds: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Leaving: c.Leaving, Altered: c.Altered,
+		WakeAt: p.WakeAt, phaseEnds: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided,
+		Leaving: c.Leaving, Altered: c.Altered,
 	}
 	o.Waiting = o.Waiting || c.Waiting || len(c.Leaving) > 0
 	o.Abandoned, o.lingers = v.Abandoned, p.lingers()
-	o.isOver = p.isOver() && len(c.Leaving) == 0 && !done.IsObstructed() && (v.isSure(p.Object) || !children.Reaches(p.Kind, p.Object))
+	o.isOver = p.isOver() && len(c.Leaving) == 0 && !done.IsObstructed() &&
+		(v.isSure(p.Object) || !children.Reaches(p.Kind, p.Object))
 	if len(p.Transitions) > 0 {
 		o.Passed = p.passed
 	}
@@ -121,7 +123,8 @@ func (o *Outcome) judge(p *Plan) {
 	status, _ := p.Object.Object["status"].(map[string]any)
 	o.NotReadySince = p.At
 	before := meta.FindStatusCondition(conditionsOf(status), kind.ConditionReady)
-	if before != nil && before.Status == metav1.ConditionFalse && before.ObservedGeneration == p.Object.GetGeneration() {
+	if before != nil && before.Status == metav1.ConditionFalse &&
+		before.ObservedGeneration == p.Object.GetGeneration() {
 		// A new spec begins a new attempt to become ready.
 		o.NotReadySince = before.LastTransitionTime.Time
 	}
@@ -198,8 +201,8 @@ func withoutCreated(status map[string]any) map[string]any {
 	return result
 }
 
-// IsListed reports whether the stored status of an object has the places in which it has children, and whether these were
-// orphaned.
+// IsListed reports whether the stored status of an object has the places in which it has children, and whether these
+// were orphaned.
 func (o *Outcome) IsListed(stored *unstructured.Unstructured) bool {
 	listed := children.InventoryOf(stored)
 	return slices.Equal(listed.Elsewhere, o.inventory.Elsewhere) && listed.Orphaned == o.inventory.Orphaned
@@ -210,7 +213,8 @@ func stayInPhase(p *Plan, o *Outcome, problem *Problem) (*Plan, *Outcome) {
 	instead := p.unmoved()
 	instead.Stalled = problem
 	return instead, &Outcome{
-		States: o.States, Children: o.Children, NotReadySince: o.NotReadySince, Uptake: o.Uptake, Obstacles: Obstacles{Held: true}, Stalled: problem,
+		States: o.States, Children: o.Children, NotReadySince: o.NotReadySince, Uptake: o.Uptake,
+		Obstacles: Obstacles{Held: true}, Stalled: problem,
 		former: o.former, inventory: heldInventory(instead, o),
 	}
 }
@@ -223,13 +227,14 @@ func heldInventory(p *Plan, o *Outcome) children.Inventory {
 	return i
 }
 
-// Shortened returns the same without what the kind projects into the status, which is too large to be stored with it. The
-// phase, and what the engine has to know, are kept, so that a deletion and the work on children continue.
+// Shortened returns the same without what the kind projects into the status, which is too large to be stored with it.
+// The phase, and what the engine has to know, are kept, so that a deletion and the work on children continue.
 func Shortened(p *Plan, o *Outcome, err error) (*Plan, *Outcome) {
 	short, instead := *p, *o
 	short.Projection, short.Conditions = map[string]any{}, nil
 	if instead.Stalled == nil {
-		instead.Stalled = &Problem{reasonTooLarge, "the status that the kind computes is too large to be stored: " + err.Error()}
+		instead.Stalled = &Problem{reasonTooLarge, "the status that the kind computes is too large to be stored: " +
+			err.Error()}
 	}
 	return &short, &instead
 }
@@ -240,5 +245,6 @@ func Unreportable(p *Plan, o *Outcome, err error) (*Plan, *Outcome) {
 	instead := stalled(p, err)
 	inventory := children.InventoryOf(p.Object)
 	inventory.Created = instead.created
-	return instead, &Outcome{Children: o.Children, NotReadySince: o.NotReadySince, Uptake: o.Uptake, Stalled: instead.Stalled, inventory: inventory}
+	return instead, &Outcome{Children: o.Children, NotReadySince: o.NotReadySince, Uptake: o.Uptake,
+		Stalled: instead.Stalled, inventory: inventory}
 }

@@ -60,7 +60,8 @@ type Plan struct {
 	places  kind.Places          // of the children; nil is any
 	// orphaned means that the garbage collector took the owner references off the children before the object goes.
 	orphaned bool
-	// abandoned means that nothing more can be created for an object that is being deleted, because its namespace is as well.
+	// abandoned means that nothing more can be created for an object that is being deleted, because its namespace is as
+	// well.
 	abandoned bool
 	passed    []string // the phases left since anything but the phase, or time, has changed
 
@@ -74,8 +75,8 @@ type Transition struct{ From, To string }
 // Problem is an error that requires user action.
 type Problem struct{ Reason, Message string }
 
-// The reasons of a Problem: of the condition Stalled, or of Reconciling while it may pass (retry.go). Those of other conditions stand in
-// status.go and uptake.go.
+// The reasons of a Problem: of the condition Stalled, or of Reconciling while it may pass (retry.go). Those of other
+// conditions stand in status.go and uptake.go.
 const (
 	reasonInvalid    = "InvalidObject"
 	reasonEvaluation = "EvaluationFailed"
@@ -184,8 +185,9 @@ const (
 	move turn = "move"
 )
 
-// turnIn returns what a plan does in a phase. A phase that has something to do is stored before anything is done in it, so that what is
-// done belongs to a phase, and to a time, that outlive this process. A phase is left only when it is complete.
+// turnIn returns what a plan does in a phase. A phase that has something to do is stored before anything is done in it,
+// so that what is done belongs to a phase, and to a time, that outlive this process. A phase is left only when it is
+// complete.
 //
 //	stored  transition  idle  complete
 //	no      none        –     –         store
@@ -204,7 +206,8 @@ func turnIn(isStored, holds, isIdle, isComplete bool) turn {
 	return move
 }
 
-// follow takes the transitions that hold. It ends in the stored phase, or in the first phase after it that has something to do.
+// follow takes the transitions that hold. It ends in the stored phase, or in the first phase after it that has
+// something to do.
 func (p *Plan) follow(b *kind.Budget, object map[string]any, v *View) error {
 	p.passed = slices.Clone(v.Passed)
 	switch {
@@ -236,15 +239,16 @@ func (p *Plan) follow(b *kind.Budget, object map[string]any, v *View) error {
 		p.Missed = next.missed
 		waited := next.since.After(p.Entered)
 		isIdle := len(decision.Children) == 0 && len(decision.Undecided) == 0 && !seen.drops(p, nil, v.Children)
-		// A phase is complete when its children exist and those that it drops do not. If they cannot be written, it is left when its
-		// time is over.
+		// A phase is complete when its children exist and those that it drops do not. If they cannot be written, it is
+		// left when its time is over.
 		isComplete := !next.since.IsZero() || p.isComplete(decision, seen, v)
 		switch turnIn(isStored, next.to != "", isIdle, isComplete) {
 		case store:
 			p.WakeAt, p.Again = next.wakeAt, !isIdle
 			return nil
 		case act:
-			p.Children, p.Undecided, p.Prune, p.WakeAt, p.Again = decision.Children, decision.Undecided, len(decision.Undecided) == 0, next.wakeAt, next.to != ""
+			p.Children, p.Undecided, p.Prune, p.WakeAt, p.Again = decision.Children, decision.Undecided,
+				len(decision.Undecided) == 0, next.wakeAt, next.to != ""
 			return nil
 		}
 		if !waited && (next.to == p.Phase || slices.Contains(p.passed, next.to)) {
@@ -295,7 +299,8 @@ func (p *Plan) isComplete(decision *kind.Decision, seen observation, v *View) bo
 	if p.Leaving {
 		due = slices.DeleteFunc(slices.Clone(due), func(c kind.Child) bool { return c.Phase == "" })
 	}
-	return seen.allExist(due, p.created) && (isDecided && !seen.drops(p, decision.Children, v.Children) || !isDecided && p.Leaving)
+	return seen.allExist(due, p.created) && (isDecided && !seen.drops(p, decision.Children, v.Children) || !isDecided &&
+		p.Leaving)
 }
 
 func (p *Plan) enter(phase string, existing []children.Live) {

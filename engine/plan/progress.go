@@ -21,9 +21,9 @@ const (
 	maxRecent = 6
 )
 
-// Progress counts the rounds of writes that the behaviour of one object has caused by itself: since
-// the object, its children, what else it reads, or time last changed other than by these writes, and the object was last
-// idle. A behaviour that undoes what it does, or does more each time, never ends.
+// Progress counts the rounds of writes that the behaviour of one object has caused by itself: since the object, its
+// children, what else it reads, or time last changed other than by these writes, and the object was last idle. A
+// behaviour that undoes what it does, or does more each time, never ends.
 type Progress struct {
 	Slowing
 	recent []string
@@ -41,8 +41,8 @@ type Rounds struct {
 	any bool
 }
 
-// End remembers how the children are after a reconcile that ends with an outcome, and what comes next; an object that is idle has made
-// progress. One that was just written may go on from its new status.
+// End remembers how the children are after a reconcile that ends with an outcome, and what comes next; an object that
+// is idle has made progress. One that was just written may go on from its new status.
 func (r *Rounds) End(o *Outcome, next Next) {
 	if r.memory.progress == nil {
 		return
@@ -63,7 +63,8 @@ func (r *Rounds) mustWait(now time.Time) bool {
 	}
 	acts := slices.Compact(slices.Sorted(slices.Values(progress.recent))) // the same message after each round
 	progress.Problem = &Problem{ReasonNoProgress, fmt.Sprintf(
-		"writes do not end although nothing else has changed: %s; further writes are delayed", strings.Join(acts, ", "))}
+		"writes do not end although nothing else has changed: %s; further writes are delayed",
+		strings.Join(acts, ", "))}
 	return true
 }
 
@@ -83,8 +84,8 @@ func (r *Rounds) wrote(acts []string, parts int, now time.Time) {
 	progress.recent = slices.Clone(progress.recent[max(0, len(progress.recent)-maxRecent):])
 }
 
-// countTransitions counts a change of phase, and of what the kind reads of its own status, as a round. If that has to wait, another plan is
-// returned instead, which stays in the phase.
+// countTransitions counts a change of phase, and of what the kind reads of its own status, as a round. If that has to
+// wait, another plan is returned instead, which stays in the phase.
 func (r *Rounds) countTransitions(p *Plan, o *Outcome, now time.Time) (*Plan, *Outcome) {
 	isRead := rereads(p, o)
 	if !isRead && len(p.Transitions) == 0 {
@@ -115,7 +116,8 @@ func rereads(p *Plan, o *Outcome) bool {
 	}
 	status, err := Report(p, o)
 	return err == nil && o.IsDue(p, status) &&
-		!equality.Semantic.DeepEqual(p.Kind.ReadOfOwnStatus(p.Object.Object), p.Kind.ReadOfOwnStatus(map[string]any{"status": status}))
+		!equality.Semantic.DeepEqual(p.Kind.ReadOfOwnStatus(p.Object.Object),
+			p.Kind.ReadOfOwnStatus(map[string]any{"status": status}))
 }
 
 // parts counts the children, and the members of ordered sets, which are written one by one.

@@ -39,11 +39,12 @@ func isPassing(err error) bool {
 		return inner != nil && isPassing(inner)
 	}
 	message := status.ErrStatus.Message
-	return apierrors.IsForbidden(status) && (strings.Contains(message, "exceeded quota: ") || strings.Contains(message, "status unknown for quota: "))
+	return apierrors.IsForbidden(status) &&
+		(strings.Contains(message, "exceeded quota: ") || strings.Contains(message, "status unknown for quota: "))
 }
 
-// noteRejection notes a rejection of children: as a problem that is expected to pass, unless it has lasted too long, or as
-// one that requires user action.
+// noteRejection notes a rejection of children: as a problem that is expected to pass, unless it has lasted too long, or
+// as one that requires user action.
 func (o *Outcome) noteRejection(p *Plan, err error) {
 	problem := &Problem{reasonChild, joined(err.Error(), p.phaseMayEnd())}
 	if _, isEndless := errors.AsType[children.EndlessError](err); isEndless {

@@ -1,9 +1,11 @@
 package plan
 
-// Seen is what earlier reconciles have seen of the children of an object, and what neither the cluster nor the status may show any more.
+// Seen is what earlier reconciles have seen of the children of an object, and what neither the cluster nor the status
+// may show any more.
 type Seen struct {
-	// numbers are the highest numbers that were in use for the members of sets. They are not used again: what was to delete a
-	// member by its name would hit its successor. Most kinds have one set, for which a map would take five times the memory.
+	// numbers are the highest numbers that were in use for the members of sets. They are not used again: what was to
+	// delete a member by its name would hit its successor. Most kinds have one set, for which a map would take five
+	// times the memory.
 	numbers    []setNumber
 	unrecorded *Unrecorded
 }

@@ -39,8 +39,10 @@ func (p *Plan) hide(v *View, decide func(*unstructured.Unstructured, *View) *Pla
 		return
 	}
 	// They are labels, and stand in the messages about children. What comes back is only suspected, and must not stall.
-	if other := decide(v.hide(p.Kind, p.Object, false)); other.failure == nil && !slices.Equal(p.childNames(), other.childNames()) {
-		stalled := stalled(p, errors.New("the names of its children depend on a value that is not shown: name them after something else"))
+	if other := decide(v.hide(p.Kind, p.Object, false)); other.failure == nil &&
+		!slices.Equal(p.childNames(), other.childNames()) {
+		stalled := stalled(p,
+			errors.New("the names of its children depend on a value that is not shown: name them after something else"))
 		stalled.hidden = p.hidden
 		*p = *stalled
 	}
@@ -83,7 +85,8 @@ func (p *Plan) ConcealStatus(err error) error {
 		return err
 	}
 	other := p.hidden()
-	if reflect.DeepEqual(p.Projection, other.Projection) && reflect.DeepEqual(p.Conditions, other.Conditions) && !p.Kind.ReadsSensitiveStatus() {
+	if reflect.DeepEqual(p.Projection, other.Projection) && reflect.DeepEqual(p.Conditions, other.Conditions) &&
+		!p.Kind.ReadsSensitiveStatus() {
 		return err // neither what it is nor what it was before may be quoted
 	}
 	if hasNoAnswer(err) {
@@ -167,9 +170,11 @@ func knownPart(path string, known any) string {
 	return strings.Join(part, ".")
 }
 
-// hide returns an object and a view in which what is sensitive has other values, and what may have come back of it as well if
-// that is asked for.
-func (v *View) hide(k *kind.Kind, object *unstructured.Unstructured, comesBack bool) (*unstructured.Unstructured, *View) {
+// hide returns an object and a view in which what is sensitive has other values, and what may have come back of it as
+// well if that is asked for.
+func (v *View) hide(
+	k *kind.Kind, object *unstructured.Unstructured, comesBack bool,
+) (*unstructured.Unstructured, *View) {
 	hidden := *v
 	hidden.Budget = k.NewBudget() // the first decision may have taken all of the other
 	hidden.Children = slices.Clone(v.Children)
@@ -240,7 +245,8 @@ func hideIn(object map[string]any) map[string]any {
 			hidden[name] = value
 		case name == "metadata":
 			metadata, _ := runtime.DeepCopyJSONValue(value).(map[string]any)
-			if annotations, ok := metadata["annotations"].(map[string]any); ok { // kubectl apply keeps the whole object in one
+			// kubectl apply keeps the whole object in one
+			if annotations, ok := metadata["annotations"].(map[string]any); ok {
 				metadata["annotations"] = hideAnnotations(annotations)
 			}
 			hidden[name] = metadata

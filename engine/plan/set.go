@@ -46,7 +46,8 @@ func (c *comparer) set(child wantedChild) {
 		members = slices.DeleteFunc(members, func(m *member) bool { return leaving[m] })
 	}
 	for _, s := range strays {
-		c.Steps = append(c.Steps, Step{Verb: Delete, Child: child.Name, Resource: child.resource, Name: s.GetName(), Live: s, Stray: true})
+		c.Steps = append(c.Steps, Step{Verb: Delete, Child: child.Name, Resource: child.resource, Name: s.GetName(),
+			Live: s, Stray: true})
 	}
 	state := ChildState{name: child.Name, set: true, wanted: child.Set.Replicas}
 	for _, m := range members {
@@ -192,7 +193,8 @@ func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 	var strays []*unstructured.Unstructured
 	add := func(object *unstructured.Unstructured) {
 		isCopy := metav1.IsControlledBy(object, c.plan.Object) && children.IsCopy(object)
-		if (metav1.GetControllerOfNoCopy(object) == nil || isCopy) && object.GetDeletionTimestamp() == nil && !c.wanted[object.GetUID()] {
+		if (metav1.GetControllerOfNoCopy(object) == nil || isCopy) && object.GetDeletionTimestamp() == nil &&
+			!c.wanted[object.GetUID()] {
 			c.wanted[object.GetUID()] = true // so that nothing else is done about it
 			strays = append(strays, object)
 		}

@@ -59,7 +59,8 @@ func (p *Plan) ownConditions(conditions []metav1.Condition) []metav1.Condition {
 		return conditions
 	}
 	conditions = slices.DeleteFunc(conditions, func(c metav1.Condition) bool {
-		return !kind.IsEngineCondition(c.Type) && !slices.ContainsFunc(p.Conditions, func(own kind.Condition) bool { return own.Type == c.Type })
+		return !kind.IsEngineCondition(c.Type) &&
+			!slices.ContainsFunc(p.Conditions, func(own kind.Condition) bool { return own.Type == c.Type })
 	})
 	for _, own := range p.Conditions {
 		meta.SetStatusCondition(&conditions, metav1.Condition{
@@ -93,30 +94,37 @@ func report(p *Plan, o *Outcome, conditions []metav1.Condition) []metav1.Conditi
 		set(c)
 		meta.RemoveStatusCondition(&conditions, kind.ConditionSucceeded)
 		if c.Status == metav1.ConditionFalse {
-			meta.FindStatusCondition(conditions, kind.ConditionReady).LastTransitionTime = metav1.NewTime(o.NotReadySince)
+			meta.FindStatusCondition(conditions, kind.ConditionReady).LastTransitionTime = metav1.NewTime(
+				o.NotReadySince)
 		}
 	}
 	if o.Stalled != nil {
-		set(metav1.Condition{Type: kind.ConditionStalled, Status: metav1.ConditionTrue, Reason: o.Stalled.Reason, Message: o.Stalled.Message})
+		set(metav1.Condition{Type: kind.ConditionStalled, Status: metav1.ConditionTrue, Reason: o.Stalled.Reason,
+			Message: o.Stalled.Message})
 	} else {
 		meta.RemoveStatusCondition(&conditions, kind.ConditionStalled)
 	}
 	switch {
 	case o.Passing != nil:
-		set(metav1.Condition{Type: kind.ConditionReconciling, Status: metav1.ConditionTrue, Reason: o.Passing.Reason, Message: o.Passing.Message})
-		meta.FindStatusCondition(conditions, kind.ConditionReconciling).LastTransitionTime = metav1.NewTime(o.PassingSince)
+		set(metav1.Condition{Type: kind.ConditionReconciling, Status: metav1.ConditionTrue, Reason: o.Passing.Reason,
+			Message: o.Passing.Message})
+		meta.FindStatusCondition(conditions, kind.ConditionReconciling).LastTransitionTime = metav1.NewTime(
+			o.PassingSince)
 	case p.Kind.Ends() && !p.Kind.Phases[p.Phase].Terminal && o.Stalled == nil && !leaving:
-		set(metav1.Condition{Type: kind.ConditionReconciling, Status: metav1.ConditionTrue, Reason: cmp.Or(p.Phase, "NotStarted")})
+		set(metav1.Condition{Type: kind.ConditionReconciling, Status: metav1.ConditionTrue,
+			Reason: cmp.Or(p.Phase, "NotStarted")})
 	default:
 		meta.RemoveStatusCondition(&conditions, kind.ConditionReconciling)
 	}
 	if o.Altered != nil {
-		set(metav1.Condition{Type: kind.ConditionAltered, Status: metav1.ConditionTrue, Reason: "StoredOtherwise", Message: o.Altered.Error()})
+		set(metav1.Condition{Type: kind.ConditionAltered, Status: metav1.ConditionTrue, Reason: "StoredOtherwise",
+			Message: o.Altered.Error()})
 	} else {
 		meta.RemoveStatusCondition(&conditions, kind.ConditionAltered)
 	}
 	if former := o.unreadable(); former != "" {
-		set(metav1.Condition{Type: kind.ConditionPruned, Status: metav1.ConditionFalse, Reason: "Forbidden", Message: former})
+		set(metav1.Condition{Type: kind.ConditionPruned, Status: metav1.ConditionFalse, Reason: "Forbidden",
+			Message: former})
 	} else {
 		meta.RemoveStatusCondition(&conditions, kind.ConditionPruned)
 	}
@@ -134,7 +142,8 @@ func (o *Outcome) unreadable() string {
 	var texts []string
 	for gvk, err := range o.former {
 		if err != nil {
-			texts = append(texts, fmt.Sprintf("children of type %s may be left from an earlier version of the kind: %s", gvk.GroupKind(), err))
+			texts = append(texts, fmt.Sprintf("children of type %s may be left from an earlier version of the kind: %s",
+				gvk.GroupKind(), err))
 		}
 	}
 	slices.Sort(texts)
@@ -146,7 +155,8 @@ func Ready(p *Plan, o *Outcome) metav1.Condition { return ready(p, o) }
 
 // ready returns the condition Ready of an object that never ends.
 func ready(p *Plan, o *Outcome) metav1.Condition {
-	c := metav1.Condition{Type: kind.ConditionReady, Status: metav1.ConditionFalse, Reason: "Progressing", Message: describeStates(o.States)}
+	c := metav1.Condition{Type: kind.ConditionReady, Status: metav1.ConditionFalse, Reason: "Progressing",
+		Message: describeStates(o.States)}
 	switch {
 	case o.Stalled != nil:
 		c.Reason, c.Message = o.Stalled.Reason, o.Stalled.Message
@@ -187,7 +197,8 @@ func JustLate(p *Plan, o *Outcome) *Problem {
 	status, _ := p.Object.Object["status"].(map[string]any)
 	before := meta.FindStatusCondition(conditionsOf(status), kind.ConditionReady)
 	c := ready(p, o)
-	if c.Reason != reasonDeadline || before != nil && before.Reason == reasonDeadline && before.ObservedGeneration == p.Object.GetGeneration() {
+	if c.Reason != reasonDeadline || before != nil && before.Reason == reasonDeadline &&
+		before.ObservedGeneration == p.Object.GetGeneration() {
 		return nil
 	}
 	return &Problem{c.Reason, c.Message}
@@ -249,7 +260,8 @@ func JustMissed(p *Plan) *Problem {
 		return nil
 	}
 	status, _ := p.Object.Object["status"].(map[string]any)
-	if slices.ContainsFunc(conditionsOf(status), func(c metav1.Condition) bool { return strings.HasPrefix(c.Message, p.missed()) }) {
+	if slices.ContainsFunc(conditionsOf(status),
+		func(c metav1.Condition) bool { return strings.HasPrefix(c.Message, p.missed()) }) {
 		return nil
 	}
 	return &Problem{"MissedSchedule", p.missed()}
@@ -271,18 +283,21 @@ func deleting(p *Plan, o *Outcome) metav1.Condition {
 	switch {
 	case o.Stalled != nil:
 		c.Reason = o.Stalled.Reason
-		c.Message = fmt.Sprintf("%s; the object stays until this is resolved or its finalizer %s is removed", o.Stalled.Message, Finalizer)
+		c.Message = fmt.Sprintf("%s; the object stays until this is resolved or its finalizer %s is removed",
+			o.Stalled.Message, Finalizer)
 	case o.Failed != nil:
 		c.Message = o.Failed.Error()
 	case o.Passing != nil:
 		c.Reason, c.Message = o.Passing.Reason, o.Passing.Message
 	case len(o.unread) > 0:
-		c.Message = fmt.Sprintf("%s; the object stays until they can be, or its finalizer %s is removed", strings.Join(o.unread, "; "), Finalizer)
+		c.Message = fmt.Sprintf("%s; the object stays until they can be, or its finalizer %s is removed",
+			strings.Join(o.unread, "; "), Finalizer)
 	case len(o.Leaving) > 0:
 		first := children.Called(o.Leaving[0].Object, p.Object)
 		c.Message = fmt.Sprintf("waiting until %s %q is gone", o.Leaving[0].Object.GetKind(), first)
 		if more := len(o.Leaving) - 1; more > 0 {
-			c.Message = fmt.Sprintf("waiting until %s %q and %d more are gone", o.Leaving[0].Object.GetKind(), first, more)
+			c.Message = fmt.Sprintf("waiting until %s %q and %d more are gone", o.Leaving[0].Object.GetKind(), first,
+				more)
 		}
 	default:
 		c.Message = joined(o.waiting(), o.until())

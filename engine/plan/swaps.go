@@ -44,7 +44,8 @@ func NewSwaps() *Swaps { return &Swaps{waits: make(map[waiter][]wait)} }
 
 // OccupiedBy describes an object that has the name of a child of another.
 func OccupiedBy(resource schema.GroupVersionResource, live *unstructured.Unstructured) Occupied {
-	o := Occupied{Resource: resource, Namespace: live.GetNamespace(), Name: live.GetName(), By: types.UID(children.Label(live, children.LabelOwnerUID))}
+	o := Occupied{Resource: resource, Namespace: live.GetNamespace(), Name: live.GetName(),
+		By: types.UID(children.Label(live, children.LabelOwnerUID))}
 	if holder := metav1.GetControllerOfNoCopy(live); holder != nil {
 		o.By = holder.UID
 	}
@@ -71,7 +72,8 @@ func (s *Swaps) Release(k *kind.Kind, owner *unstructured.Unstructured, occupied
 		waits = append(waits, wait{o, owner.GetUID()})
 	}
 	s.waits[waiter{k.Name(), types.NamespacedName{Namespace: owner.GetNamespace(), Name: owner.GetName()}}] = waits
-	return slices.DeleteFunc(slices.Clone(deletions), func(step Step) bool { return !s.isAwaited(owner.GetUID(), step) })
+	return slices.DeleteFunc(slices.Clone(deletions),
+		func(step Step) bool { return !s.isAwaited(owner.GetUID(), step) })
 }
 
 // isAwaited reports whether an object waits for one that waits for the name of its child.

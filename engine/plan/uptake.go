@@ -35,7 +35,8 @@ func (u Uptake) isEmpty() bool { return u.Current == 0 && len(u.Outdated) == 0 &
 
 // status returns contract.#InjectionStatus' injectedPods.
 func (u Uptake) status() map[string]any {
-	return map[string]any{"current": int64(u.Current), "outdated": int64(len(u.Outdated)), "missing": int64(len(u.Missing))}
+	return map[string]any{"current": int64(u.Current), "outdated": int64(len(u.Outdated)),
+		"missing": int64(len(u.Missing))}
 }
 
 // condition returns the condition Injected; u must not be empty.
@@ -44,19 +45,22 @@ func (u Uptake) condition() metav1.Condition {
 	var problems []string
 	if len(u.Missing) > 0 {
 		c.Reason = reasonMissedPods
-		problems = append(problems, describePods(u.Missing, "requests it and does not have it", "request it and do not have it"))
+		problems = append(problems,
+			describePods(u.Missing, "requests it and does not have it", "request it and do not have it"))
 	}
 	if len(u.Outdated) > 0 {
 		if c.Reason == "" {
 			c.Reason = reasonOutdatedPods
 		}
-		problems = append(problems, describePods(u.Outdated, "has it from an older generation", "have it from an older generation"))
+		problems = append(problems,
+			describePods(u.Outdated, "has it from an older generation", "have it from an older generation"))
 	}
 	if len(problems) == 0 {
 		c.Status, c.Reason = metav1.ConditionTrue, reasonInjectedIntoAll
 		return c
 	}
-	c.Message = strings.Join(problems, "; ") + "; running Pods are never changed or restarted, but their replacements get it"
+	c.Message = strings.Join(problems, "; ") +
+		"; running Pods are never changed or restarted, but their replacements get it"
 	return c
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/fescue-dev/fescue/engine/children"
 )
 
-// View is what one reconcile knows of the cluster apart from its object. Nobody changes it once an Attempt has begun; Budget and Normalized
-// keep what they know themselves.
+// View is what one reconcile knows of the cluster apart from its object. Nobody changes it once an Attempt has begun;
+// Budget and Normalized keep what they know themselves.
 type View struct {
 	// Budget is that of the reconcile; nil is one for each decision.
 	Budget *kind.Budget
@@ -66,7 +66,8 @@ func (v *View) reach(object *unstructured.Unstructured) error {
 	if v.Namespaces == nil || slices.Contains(v.Namespaces, object.GetNamespace()) {
 		return nil
 	}
-	return fmt.Errorf("metadata.namespace: Forbidden: the operator does not work in the namespace %q", object.GetNamespace())
+	return fmt.Errorf("metadata.namespace: Forbidden: the operator does not work in the namespace %q",
+		object.GetNamespace())
 }
 
 // isSure reports whether an object has no children but those of the view outside of its namespace.

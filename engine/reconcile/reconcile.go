@@ -1,5 +1,5 @@
-// Package reconcile is the loop of the engine: it looks at the cluster, has package plan decide, writes, and looks again, until nothing
-// is left to do for an object. It knows nothing of caches, queues and requests: a World has them.
+// Package reconcile is the loop of the engine: it looks at the cluster, has package plan decide, writes, and looks
+// again, until nothing is left to do for an object. It knows nothing of caches, queues and requests: a World has them.
 //
 // The only turn of the loop, for an At that is created:
 //
@@ -12,18 +12,21 @@
 //
 // # What it promises
 //
-//   - The finalizer of an object that needs one is there before anything else is written, and a phase is stored before its children are.
-//   - One Run ends. After maxLooks more looks, or when half of the budget is taken, the rest is left to the next one: Again.
+//   - The finalizer of an object that needs one is there before anything else is written, and a phase is stored before
+//     its children are.
+//   - One Run ends. After maxLooks more looks, or when half of the budget is taken, the rest is left to the next one:
+//     Again.
 //   - A failure is told in the status after Patience failures, and a rejection at once.
 //
 // # What it leaves out
 //
-// When the next Run comes: the queue of a World decides by the Result. Panics, time limits, and that no two run for one object at once.
+// When the next Run comes: the queue of a World decides by the Result. Panics, time limits, and that no two run for one
+// object at once.
 //
 // # How it is proved
 //
-// The tests of this package play both examples over a World of their own, and those of engine/simulate many more. The World with caches and
-// requests is that of
+// The tests of this package play both examples over a World of their own, and those of engine/simulate many more. The
+// World with caches and requests is that of
 //
 //	make simulate HISTORIES=1000
 package reconcile
@@ -45,23 +48,25 @@ import (
 
 // World is what a reconcile sees and changes: a cluster, or a simulated one.
 type World interface {
-	// Look observes what a decision about an object depends on. isLive requests that its children are read from the API server itself.
-	// It returns ErrBehind if what it could show is older than the last writes.
+	// Look observes what a decision about an object depends on. isLive requests that its children are read from the API
+	// server itself. It returns ErrBehind if what it could show is older than the last writes.
 	Look(ctx context.Context, object *unstructured.Unstructured, isLive bool) (*plan.View, error)
 	// CarryOut carries out the steps of a comparison for the children of an object.
 	CarryOut(ctx context.Context, object *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes
-	// Store writes the status of a plan and its outcome. It returns the object as the API server has it then: that of the plan itself, if
-	// nothing new is stored. It rejects a write that is based on an older state of the object.
+	// Store writes the status of a plan and its outcome. It returns the object as the API server has it then: that of
+	// the plan itself, if nothing new is stored. It rejects a write that is based on an older state of the object.
 	Store(ctx context.Context, p *plan.Plan, o *plan.Outcome, status map[string]any) (*unstructured.Unstructured, error)
 	// SetFinalizers writes the finalizers of an object, as Store its status.
-	SetFinalizers(ctx context.Context, object *unstructured.Unstructured, names []string) (*unstructured.Unstructured, error)
+	SetFinalizers(ctx context.Context, object *unstructured.Unstructured, names []string) (*unstructured.Unstructured,
+		error)
 }
 
 // ErrBehind reports that a World does not show the last writes yet. What brings it up to date queues the object again.
 var ErrBehind = errors.New("the caches do not have the last writes yet")
 
 const (
-	// maxLooks is how often one reconcile looks again: after it has stored a phase, or has created what the behaviour reads.
+	// maxLooks is how often one reconcile looks again: after it has stored a phase, or has created what the behaviour
+	// reads.
 	maxLooks = 8
 	// Patience is how many reconciles may fail before the status shows why: most failures
 	// are over with the next try.
@@ -103,8 +108,8 @@ type Result struct {
 	Recheck time.Duration
 	// Err is why a reconcile has failed, was rejected, or did not end because of a conflict.
 	Err error
-	// Event is what there is to tell; nil is nothing. Foreign are the objects that it is about for the first time, and Problem the one
-	// that has begun.
+	// Event is what there is to tell; nil is nothing. Foreign are the objects that it is about for the first time, and
+	// Problem the one that has begun.
 	Event   *plan.Event
 	Foreign []children.Live
 	Problem *plan.Problem
@@ -179,8 +184,8 @@ func (r *run) run(ctx context.Context) Result {
 	}
 }
 
-// look observes the cluster, and gives the object the finalizer that holds it for what follows its deletion, if it needs that, before
-// anything else is written. The first look begins the rounds; the others know what has passed since.
+// look observes the cluster, and gives the object the finalizer that holds it for what follows its deletion, if it
+// needs that, before anything else is written. The first look begins the rounds; the others know what has passed since.
 func (r *run) look(ctx context.Context, isLive bool) (*plan.View, error) {
 	v, err := r.world.Look(ctx, r.object, isLive)
 	if err != nil {
@@ -251,8 +256,8 @@ func (e *rejection) Error() string { return e.err.Error() }
 
 func (e *rejection) Unwrap() error { return e.err }
 
-// release lets an object go that is being deleted and for which nothing is left to do. A kind that has no use for the finalizer any
-// more may not have the right to.
+// release lets an object go that is being deleted and for which nothing is left to do. A kind that has no use for the
+// finalizer any more may not have the right to.
 func (r *run) release(ctx context.Context) Result {
 	_, err := r.setFinalizers(ctx, false)
 	switch {
@@ -275,8 +280,8 @@ func (r *run) setFinalizers(ctx context.Context, isKept bool) (*unstructured.Uns
 	return stored, nil
 }
 
-// refused returns the error of a write of the object itself. If the API server finds the object invalid whatever is written,
-// no condition can say so, and an Event does.
+// refused returns the error of a write of the object itself. If the API server finds the object invalid whatever is
+// written, no condition can say so, and an Event does.
 func (r *run) refused(err error) error {
 	if !apierrors.IsInvalid(err) {
 		return err
@@ -285,7 +290,8 @@ func (r *run) refused(err error) error {
 	return &rejection{err}
 }
 
-// report writes the status, or tells of an object whose status is not written. It returns the object as the API server has it.
+// report writes the status, or tells of an object whose status is not written. It returns the object as the API server
+// has it.
 func (r *run) report(ctx context.Context, p *plan.Plan, o *plan.Outcome) (*unstructured.Unstructured, error) {
 	if r.Kind.Target != nil {
 		r.news.Decorated(r.rounds, p, o)
@@ -325,8 +331,8 @@ func (r *run) store(ctx context.Context, p *plan.Plan, o *plan.Outcome) (*unstru
 	return stored, nil
 }
 
-// isTooLarge reports whether an object exceeds what the API server accepts, or what etcd or its client does, of which it
-// answers a plain 500.
+// isTooLarge reports whether an object exceeds what the API server accepts, or what etcd or its client does, of which
+// it answers a plain 500.
 func isTooLarge(err error) bool {
 	if err == nil {
 		return false

@@ -102,7 +102,8 @@ func nameFrom(namespace string, object *unstructured.Unstructured) string {
 func New(kinds []*kind.Kind, now time.Time) *Cluster {
 	return &Cluster{
 		served: kinds, now: now.UTC(), left: math.MaxInt,
-		applied: make(map[application]map[string]any), claimed: make(map[types.UID]bool), reached: make(map[string]sets.Set[string]),
+		applied: make(map[application]map[string]any), claimed: make(map[types.UID]bool),
+		reached:     make(map[string]sets.Set[string]),
 		controllers: make(map[reconciled]*controller), normalized: children.NewNormalized(), swaps: plan.NewSwaps(),
 	}
 }
@@ -213,7 +214,8 @@ func (c *Cluster) Wait(d time.Duration) error {
 		}
 		if reconciled || c.react() {
 			if atOnce++; atOnce > maxAtOnce {
-				return fmt.Errorf("at %s, the same is written again and again: %s", c.now.Format(time.RFC3339), c.lastWrites())
+				return fmt.Errorf("at %s, the same is written again and again: %s", c.now.Format(time.RFC3339),
+					c.lastWrites())
 			}
 			continue
 		}
@@ -265,7 +267,8 @@ func (c *Cluster) create(object *unstructured.Unstructured, manager string, mani
 
 // update replaces an object, if the API server would accept that.
 func (c *Cluster) update(live, changed *unstructured.Unstructured) error {
-	if changed.GetName() != live.GetName() || changed.GetNamespace() != live.GetNamespace() || changed.GetUID() != live.GetUID() ||
+	if changed.GetName() != live.GetName() || changed.GetNamespace() != live.GetNamespace() ||
+		changed.GetUID() != live.GetUID() ||
 		changed.GroupVersionKind() != live.GroupVersionKind() {
 		return errors.New("apiVersion, kind, name, namespace and uid cannot be changed")
 	}
@@ -349,8 +352,8 @@ func (c *Cluster) drop(gone *unstructured.Unstructured) {
 	}
 }
 
-// touch queues all objects for all their controllers, except one. The engine queues only those that a change concerns; others
-// find nothing to do.
+// touch queues all objects for all their controllers, except one. The engine queues only those that a change concerns;
+// others find nothing to do.
 func (c *Cluster) touch(except reconciled) {
 	for of, controller := range c.controllers {
 		controller.due = controller.due || of != except
@@ -366,9 +369,12 @@ type application struct {
 // userManager is the manager of what the user applies.
 const userManager = "kubectl"
 
-// merged returns an object after a template or a manifest was applied to it: with its fields, and without those that only
-// the last one that the same manager applied had. Lists are replaced: no schema says by which key their items are merged.
-func (c *Cluster) merged(live *unstructured.Unstructured, manager string, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// merged returns an object after a template or a manifest was applied to it: with its fields, and without those that
+// only the last one that the same manager applied had. Lists are replaced: no schema says by which key their items are
+// merged.
+func (c *Cluster) merged(
+	live *unstructured.Unstructured, manager string, wanted *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	before := c.applied[application{live.GetUID(), manager}]
 	var texts [3][]byte
 	for i, value := range []map[string]any{before, wanted.Object, live.Object} {

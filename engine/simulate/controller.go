@@ -126,7 +126,8 @@ type world struct {
 
 // Look returns what a reconcile sees of the cluster. Nothing is behind.
 func (w *world) Look(_ context.Context, owner *unstructured.Unstructured, _ bool) (*plan.View, error) {
-	v := &plan.View{Budget: w.budget, Seen: &w.memory.Seen, Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: w.normalized, Live: true}
+	v := &plan.View{Budget: w.budget, Seen: &w.memory.Seen, Types: make(map[schema.GroupVersionKind]plan.ChildType),
+		Normalized: w.normalized, Live: true}
 	for _, gvk := range w.kind.Owns {
 		v.Types[gvk] = plan.ChildType{Resource: w.ResourceOf(gvk), IsNamespaced: w.isNamespaced(gvk)}
 	}
@@ -135,9 +136,11 @@ func (w *world) Look(_ context.Context, owner *unstructured.Unstructured, _ bool
 			v.Children = append(v.Children, children.Of(w.ResourceOf(object.GroupVersionKind()), object))
 		}
 	}
-	slices.SortStableFunc(v.Children, func(a, b children.Live) int { return strings.Compare(a.Object.GetName(), b.Object.GetName()) })
+	slices.SortStableFunc(v.Children,
+		func(a, b children.Live) int { return strings.Compare(a.Object.GetName(), b.Object.GetName()) })
 	lookups, err := plan.LookupsOf(w.budget, w.kind, owner)
-	if v.Found = plan.Find(lookups, func(l kind.Lookup) ([]*unstructured.Unstructured, error) { return w.lookUp(l, owner), nil }); err != nil {
+	if v.Found = plan.Find(lookups,
+		func(l kind.Lookup) ([]*unstructured.Unstructured, error) { return w.lookUp(l, owner), nil }); err != nil {
 		v.Found = &plan.Found{Err: err}
 	}
 	v.Strays = func(set, namespace string, template map[string]string) []*unstructured.Unstructured {
@@ -149,8 +152,11 @@ func (w *world) Look(_ context.Context, owner *unstructured.Unstructured, _ bool
 	return v, nil
 }
 
-// SetFinalizers writes the finalizers of an object. To render an object that is being deleted writes none: it would be gone.
-func (w *world) SetFinalizers(_ context.Context, object *unstructured.Unstructured, names []string) (*unstructured.Unstructured, error) {
+// SetFinalizers writes the finalizers of an object. To render an object that is being deleted writes none: it would be
+// gone.
+func (w *world) SetFinalizers(
+	_ context.Context, object *unstructured.Unstructured, names []string,
+) (*unstructured.Unstructured, error) {
 	if w.inert && object.GetDeletionTimestamp() != nil {
 		return object, nil
 	}
@@ -160,7 +166,9 @@ func (w *world) SetFinalizers(_ context.Context, object *unstructured.Unstructur
 }
 
 // Store writes the status of an object, and rejects one that is not valid.
-func (w *world) Store(_ context.Context, p *plan.Plan, _ *plan.Outcome, status map[string]any) (*unstructured.Unstructured, error) {
+func (w *world) Store(
+	_ context.Context, p *plan.Plan, _ *plan.Outcome, status map[string]any,
+) (*unstructured.Unstructured, error) {
 	changed := p.Object.DeepCopy()
 	changed.Object["status"] = status
 	if errs := statusErrors(w.kind.Check(w.kind.NewBudget(), changed.Object).Errors); len(errs) > 0 {
@@ -170,8 +178,8 @@ func (w *world) Store(_ context.Context, p *plan.Plan, _ *plan.Outcome, status m
 	return w.rewrite(p.Object, changed), nil
 }
 
-// rewrite stores what a reconcile changes of its own object, and returns the stored object. Without its last finalizer, the object is
-// gone, and rewrite returns it as changed.
+// rewrite stores what a reconcile changes of its own object, and returns the stored object. Without its last finalizer,
+// the object is gone, and rewrite returns it as changed.
 func (w *world) rewrite(object, changed *unstructured.Unstructured) *unstructured.Unstructured {
 	live := w.byUID(object.GetUID())
 	if live == nil {
@@ -195,7 +203,8 @@ func (w *world) reach(p *plan.Plan) {
 
 // statusErrors returns the errors that are about the status.
 func statusErrors(errs field.ErrorList) field.ErrorList {
-	return slices.DeleteFunc(slices.Clone(errs), func(err *field.Error) bool { return !strings.HasPrefix(err.Field, "status") })
+	return slices.DeleteFunc(slices.Clone(errs),
+		func(err *field.Error) bool { return !strings.HasPrefix(err.Field, "status") })
 }
 
 // lookUp returns the objects that a lookup finds for an object.
@@ -213,7 +222,8 @@ func (w *world) strays(set kind.SetFacts, namespace string, template map[string]
 		return nil
 	}
 	return plan.WithLabels(slices.DeleteFunc(slices.Clone(w.objects), func(o *unstructured.Unstructured) bool {
-		return o.GroupVersionKind() != set.Type || o.GetNamespace() != namespace || !unmanaged.Matches(labels.Set(o.GetLabels()))
+		return o.GroupVersionKind() != set.Type || o.GetNamespace() != namespace ||
+			!unmanaged.Matches(labels.Set(o.GetLabels()))
 	}), template)
 }
 
@@ -309,7 +319,8 @@ func (w *world) mayRepeat(owner *unstructured.Unstructured, s plan.Step) error {
 	if !children.LeadsBack(w.served, child) {
 		return nil
 	}
-	line, err := children.Trace(owner, w.served, func(p children.Parent) (*unstructured.Unstructured, error) { return w.byUID(p.UID), nil })
+	line, err := children.Trace(owner, w.served,
+		func(p children.Parent) (*unstructured.Unstructured, error) { return w.byUID(p.UID), nil })
 	if err != nil || !line.Repeats(child) {
 		return err
 	}
@@ -338,10 +349,13 @@ func (w *world) admitted(s plan.Step) (*unstructured.Unstructured, error) {
 }
 
 // meet deals with an object that has the name of a child to create.
-func (w *world) meet(owner *unstructured.Unstructured, s plan.Step, other *unstructured.Unstructured, done *plan.Changes) error {
+func (w *world) meet(
+	owner *unstructured.Unstructured, s plan.Step, other *unstructured.Unstructured, done *plan.Changes,
+) error {
 	met, rejection := plan.Meet(w.kind, owner, s, other)
 	switch met {
-	case plan.Replace, plan.Await, plan.Accept, plan.Readopt: // nothing is hidden from a reconcile, so that it would have been found
+	case plan.Replace, plan.Await, plan.Accept, plan.Readopt:
+		// nothing is hidden from a reconcile, so that it would have been found
 		done.Waiting = true
 	case plan.Rename:
 		done.Taken = append(done.Taken, plan.Taken{Resource: s.Resource, Namespace: other.GetNamespace(), Name: s.Name})
@@ -374,7 +388,8 @@ func (w *world) rewritten(s plan.Step) (*unstructured.Unstructured, error) {
 		return taken
 	}
 	adopted.SetLabels(take(live.GetLabels(), s.Wanted.GetLabels(), children.OwnLabels))
-	adopted.SetAnnotations(take(live.GetAnnotations(), s.Wanted.GetAnnotations(), append(slices.Clone(children.OwnAnnotations), children.AnnotationEntered)))
+	adopted.SetAnnotations(take(live.GetAnnotations(), s.Wanted.GetAnnotations(),
+		append(slices.Clone(children.OwnAnnotations), children.AnnotationEntered)))
 	adopted.SetOwnerReferences(s.Wanted.GetOwnerReferences())
 	return adopted, nil
 }

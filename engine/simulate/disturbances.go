@@ -37,7 +37,8 @@ func (d *disturbances) Reject(verbs []string, s Selection, message string) {
 // Allow ends what Reject began for the same objects.
 func (d *disturbances) Allow(verbs []string, s Selection) {
 	d.rejections = slices.DeleteFunc(d.rejections, func(r rejection) bool {
-		return r.objects == s && !slices.ContainsFunc(r.verbs, func(verb string) bool { return !slices.Contains(verbs, verb) })
+		return r.objects == s &&
+			!slices.ContainsFunc(r.verbs, func(verb string) bool { return !slices.Contains(verbs, verb) })
 	})
 }
 

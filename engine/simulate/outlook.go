@@ -14,7 +14,8 @@ import (
 
 // inanimate are types of objects that no controller gives a status.
 var inanimate = sets.New(
-	corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+	corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion.WithKind("Secret"),
+	corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
 	rbacv1.SchemeGroupVersion.WithKind("Role"), rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
 	rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
 	schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
@@ -26,8 +27,8 @@ func (c *Cluster) Reached(k *kind.Kind) sets.Set[string] { return c.reached[k.Na
 // isLived reports whether objects of a type have their whole life in a cluster.
 func isLived(gvk schema.GroupVersionKind) bool { return workloads.Reports(gvk) || inanimate.Has(gvk) }
 
-// IsSettled reports whether an object stays as it is until someone changes it: all that it reads exists, it reconciles at
-// no time, and what it reads and its children are of types that have their whole life in the cluster.
+// IsSettled reports whether an object stays as it is until someone changes it: all that it reads exists, it reconciles
+// at no time, and what it reads and its children are of types that have their whole life in the cluster.
 func (c *Cluster) IsSettled(object *unstructured.Unstructured) bool {
 	if !c.WakeAt(object).IsZero() {
 		return false

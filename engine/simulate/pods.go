@@ -34,7 +34,8 @@ func (c *Cluster) inject(pod *unstructured.Unstructured) (*unstructured.Unstruct
 	if err != nil || len(candidates) == 0 {
 		return pod, err
 	}
-	result, err := inject.NewInjector("", c.served).Inject(context.Background(), inject.Target{Text: text, Namespace: pod.GetNamespace()}, candidates)
+	result, err := inject.NewInjector("", c.served).Inject(context.Background(),
+		inject.Target{Text: text, Namespace: pod.GetNamespace()}, candidates)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,8 @@ func (w *world) uptake(owner *unstructured.Unstructured) (u plan.Uptake, why err
 		ended := phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed)
 		if object.GroupVersionKind() == podKind && object.GetNamespace() == owner.GetNamespace() && !ended {
 			pods = append(pods, &inject.Pod{
-				Name: object.GetName(), Labels: labels.Set(object.GetLabels()), Annotations: object.GetAnnotations(), IsBeingDeleted: object.GetDeletionTimestamp() != nil,
+				Name: object.GetName(), Labels: labels.Set(object.GetLabels()), Annotations: object.GetAnnotations(),
+				IsBeingDeleted: object.GetDeletionTimestamp() != nil,
 			})
 		}
 	}

@@ -48,7 +48,9 @@ type RenderedStep struct {
 // objects that exist. One that has only fescue.dev/child of the engine's labels counts as
 // that child of the object, so that it can be written by hand. Nothing that is given is
 // changed. An error is a fault of the kind.
-func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstructured.Unstructured, now time.Time) (*Rendering, error) {
+func Render(
+	k *kind.Kind, object *unstructured.Unstructured, observed []*unstructured.Unstructured, now time.Time,
+) (*Rendering, error) {
 	object = object.DeepCopy()
 	if object.GetNamespace() == "" && k.Scope == "Namespaced" {
 		object.SetNamespace(metav1.NamespaceDefault)
@@ -98,7 +100,8 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 		}
 		written := record.Step.Object()
 		r.Steps = append(r.Steps, RenderedStep{
-			Verb: string(record.Step.Verb), Child: record.Step.Child, APIVersion: written.GetAPIVersion(), Kind: written.GetKind(), Name: written.GetName(),
+			Verb: string(record.Step.Verb), Child: record.Step.Child, APIVersion: written.GetAPIVersion(),
+			Kind: written.GetKind(), Name: written.GetName(),
 		})
 	}
 	left, err := (&world{c, k, k.NewBudget(), plan.NewMemory(object)}).Look(context.Background(), object, true)

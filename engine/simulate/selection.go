@@ -43,12 +43,14 @@ func (s Selection) isType(types served, gvk schema.GroupVersionKind) bool {
 // exists.
 func (c *Cluster) Known(s Selection) bool {
 	for _, k := range c.served {
-		if s.isType(c.served, k.GroupVersionKind) || slices.ContainsFunc(k.Owns, func(gvk schema.GroupVersionKind) bool { return s.isType(c.served, gvk) }) ||
+		if s.isType(c.served, k.GroupVersionKind) ||
+			slices.ContainsFunc(k.Owns, func(gvk schema.GroupVersionKind) bool { return s.isType(c.served, gvk) }) ||
 			slices.ContainsFunc(k.Lookups, func(l kind.LookupFacts) bool { return s.isType(c.served, l.Type) }) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(c.objects, func(o *unstructured.Unstructured) bool { return s.isType(c.served, o.GroupVersionKind()) })
+	return slices.ContainsFunc(c.objects,
+		func(o *unstructured.Unstructured) bool { return s.isType(c.served, o.GroupVersionKind()) })
 }
 
 // Select returns the objects that are selected.

@@ -37,13 +37,16 @@ func (s served) behavioursOf(object *unstructured.Unstructured) (all []*kind.Kin
 
 // IsRun reports whether an object is of a kind that the cluster runs, or one that a decorator is for.
 func (s served) IsRun(object *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(s.behavioursOf(object), func(k *kind.Kind) bool { return k.Target == nil || children.Decorates(k, object) })
+	return slices.ContainsFunc(s.behavioursOf(object),
+		func(k *kind.Kind) bool { return k.Target == nil || children.Decorates(k, object) })
 }
 
 // kindInAnyVersion is KindOf for an object in any version of its kind.
 func (s served) kindInAnyVersion(object *unstructured.Unstructured) *kind.Kind {
 	for _, k := range s {
-		if k.Target == nil && slices.ContainsFunc(k.Versions, func(v *kind.Version) bool { return v.GroupVersionKind == object.GroupVersionKind() }) {
+		if k.Target == nil &&
+			slices.ContainsFunc(k.Versions,
+				func(v *kind.Version) bool { return v.GroupVersionKind == object.GroupVersionKind() }) {
 			return k
 		}
 	}
@@ -65,7 +68,8 @@ func (s served) ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResou
 // isNamespaced reports whether objects of a type have a namespace, as far as the kinds of the cluster show.
 func (s served) isNamespaced(gvk schema.GroupVersionKind) bool {
 	return !slices.ContainsFunc(s, func(k *kind.Kind) bool {
-		return k.Scope == apiextensionsv1.ClusterScoped && slices.ContainsFunc(k.Versions, func(v *kind.Version) bool { return v.GroupVersionKind == gvk }) ||
+		return k.Scope == apiextensionsv1.ClusterScoped &&
+			slices.ContainsFunc(k.Versions, func(v *kind.Version) bool { return v.GroupVersionKind == gvk }) ||
 			slices.Contains(k.OwnsOfCluster, gvk) ||
 			slices.ContainsFunc(k.Lookups, func(l kind.LookupFacts) bool { return l.Type == gvk && l.IsClusterScoped })
 	})

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// store has the objects that exist, in the order of their creation. They are replaced, never changed, and so is the list of them.
+// store has the objects that exist, in the order of their creation. They are replaced, never changed, and so is the
+// list of them.
 type store struct{ objects []*unstructured.Unstructured }
 
 // Objects returns the objects that exist, in the order of their creation. They must not be changed.
@@ -37,10 +38,12 @@ func (s *store) byUID(uid types.UID) *unstructured.Unstructured {
 // put stores an object in the place of its older state, which must exist.
 func (s *store) put(changed *unstructured.Unstructured) {
 	s.objects = slices.Clone(s.objects)
-	s.objects[slices.IndexFunc(s.objects, func(o *unstructured.Unstructured) bool { return o.GetUID() == changed.GetUID() })] = changed
+	s.objects[slices.IndexFunc(
+		s.objects, func(o *unstructured.Unstructured) bool { return o.GetUID() == changed.GetUID() })] = changed
 }
 
 // forget takes an object away.
 func (s *store) forget(uid types.UID) {
-	s.objects = slices.DeleteFunc(slices.Clone(s.objects), func(o *unstructured.Unstructured) bool { return o.GetUID() == uid })
+	s.objects = slices.DeleteFunc(slices.Clone(s.objects),
+		func(o *unstructured.Unstructured) bool { return o.GetUID() == uid })
 }

@@ -42,9 +42,9 @@ var (
 	kubectl = part{"kubectl", "k8s.io/kubernetes/cmd/kubectl"}
 )
 
-// getMissing gets the wanted parts of a release that bin does not have: those that are installed, those that d downloads,
-// and builds the others. If the pinned versions or the Go toolchain have changed, it removes all parts first. Only one
-// process does so at a time; a second one waits, and then finds the parts.
+// getMissing gets the wanted parts of a release that bin does not have: those that are installed, those that d
+// downloads, and builds the others. If the pinned versions or the Go toolchain have changed, it removes all parts
+// first. Only one process does so at a time; a second one waits, and then finds the parts.
 func getMissing(ctx context.Context, bin, module string, r release, wanted []part, d *downloader) error {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return err
@@ -82,7 +82,8 @@ func getMissing(ctx context.Context, bin, module string, r release, wanted []par
 		}
 	}
 	if len(missing) > 0 {
-		log("building %d programs of Kubernetes %s from Go modules; all of them take about 4 minutes the first time", len(missing), r.version)
+		log("building %d programs of Kubernetes %s from Go modules; all of them take about 4 minutes the first time",
+			len(missing), r.version)
 	}
 	began := time.Now()
 	progress := func() { log("building: %s so far", time.Since(began).Round(time.Second)) }
@@ -123,13 +124,14 @@ func removeOutdated(bin string, modules ...string) error {
 	return os.WriteFile(stampFile, []byte(stamp), 0o644)
 }
 
-// build compiles parts of a version of Kubernetes, all at once: while one is linked, the next is compiled. It calls progress
-// every 10 s and at the end.
+// build compiles parts of a version of Kubernetes, all at once: while one is linked, the next is compiled. It calls
+// progress every 10 s and at the end.
 func build(ctx context.Context, bin, module, version string, parts []part, progress func()) error {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	const pkg = "k8s.io/component-base/version."
-	ldflags := fmt.Sprintf("-s -w -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", pkg, version, pkg, major, pkg, minor)
+	ldflags := fmt.Sprintf("-s -w -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", pkg, version, pkg, major, pkg,
+		minor)
 	out, err := os.MkdirTemp(bin, ".build-")
 	if err != nil {
 		return err

@@ -34,7 +34,8 @@ plugins:
 // writeConfiguration writes the files for the API server's flags.
 func (c *controlPlane) writeConfiguration() error {
 	config := clientcmdapi.NewConfig()
-	config.AuthInfos["*"] = &clientcmdapi.AuthInfo{ClientCertificate: c.path(webhookClient + ".crt"), ClientKey: c.path(webhookClient + ".key")}
+	config.AuthInfos["*"] = &clientcmdapi.AuthInfo{ClientCertificate: c.path(webhookClient + ".crt"),
+		ClientKey: c.path(webhookClient + ".key")}
 	file := c.path(webhookClient + ".kubeconfig")
 	if err := clientcmd.WriteToFile(*config, file); err != nil {
 		return err

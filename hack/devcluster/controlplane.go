@@ -146,7 +146,8 @@ func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCa
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", c.path("sa.key"),
 		"--service-account-signing-key-file", c.path("sa.key"), "--service-cluster-ip-range=10.0.0.0/24",
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
-		"--kubelet-client-certificate", c.path("kubelet-client.crt"), "--kubelet-client-key", c.path("kubelet-client.key"),
+		"--kubelet-client-certificate", c.path("kubelet-client.crt"), "--kubelet-client-key",
+		c.path("kubelet-client.key"),
 		"--kubelet-preferred-address-types=InternalIP",
 		// Without kube-proxy, the API server calls webhooks at the endpoints of their Services.
 		fmt.Sprintf("--enable-aggregator-routing=%t", c.node == nil),
@@ -159,7 +160,8 @@ func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCa
 	}
 	if c.auditPolicy != "" {
 		// Without a maximum size, the log is rotated at 100 MB.
-		args = append(args, "--audit-policy-file", c.auditPolicy, "--audit-log-path", c.path(auditFile), "--audit-log-maxsize=1000000")
+		args = append(args, "--audit-policy-file", c.auditPolicy, "--audit-log-path", c.path(auditFile),
+			"--audit-log-maxsize=1000000")
 	}
 	if err := c.launch(fail, "kube-apiserver", args...); err != nil {
 		return nil, err
@@ -209,7 +211,8 @@ func (c *controlPlane) launch(fail context.CancelCauseFunc, name string, args ..
 	go func() {
 		_ = cmd.Wait() // how it ended is in ProcessState
 		close(p.done)
-		fail(fmt.Errorf("%w: %s ended (%s); its last lines:\n%s", errPartFailed, name, cmd.ProcessState, lastLines(logFile.Name(), 5)))
+		fail(fmt.Errorf("%w: %s ended (%s); its last lines:\n%s", errPartFailed, name, cmd.ProcessState,
+			lastLines(logFile.Name(), 5)))
 	}()
 	return nil
 }
@@ -248,9 +251,10 @@ func (c *controlPlane) waitFor(ctx context.Context, name string, client *http.Cl
 
 // poll waits until a part is ready.
 func poll(ctx context.Context, what string, ready func(context.Context) bool) error {
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
-		return ready(ctx), nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyTimeout, true,
+		func(ctx context.Context) (bool, error) {
+			return ready(ctx), nil
+		})
 	if err != nil {
 		return fmt.Errorf("wait for %s: %w", what, err)
 	}
@@ -263,7 +267,8 @@ func (c *controlPlane) writeCredentials() error {
 	if _, err := c.writeKey("sa.key"); err != nil {
 		return err
 	}
-	if err := c.writeClientCertificate("kubelet-client", cert.Config{CommonName: "kube-apiserver", Organization: []string{"system:masters"}}); err != nil {
+	if err := c.writeClientCertificate("kubelet-client",
+		cert.Config{CommonName: "kube-apiserver", Organization: []string{"system:masters"}}); err != nil {
 		return err
 	}
 	if err := c.writeClientCertificate(webhookClient, cert.Config{CommonName: "kube-apiserver"}); err != nil {
@@ -336,13 +341,15 @@ func (c *controlPlane) writeKubeconfigs(ctx context.Context, server string) erro
 // Pods need.
 func awaitNode(ctx context.Context, client kubernetes.Interface, name string) error {
 	return poll(ctx, "the node", func(ctx context.Context) bool {
-		if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
+		if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default",
+			metav1.GetOptions{}); err != nil {
 			return false
 		}
 		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		return err == nil && len(node.Spec.Taints) == 0 && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		})
+		return err == nil && len(node.Spec.Taints) == 0 &&
+			slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+				return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+			})
 	})
 }
 
@@ -350,8 +357,8 @@ func awaitNode(ctx context.Context, client kubernetes.Interface, name string) er
 // on, so nobody takes one of these before the process that will listen on it.
 const firstPort, lastPort = 20000, 29999
 
-// freePorts returns n loopback ports that were free a moment ago. Their order is random, so that processes that start at
-// the same time take others.
+// freePorts returns n loopback ports that were free a moment ago. Their order is random, so that processes that start
+// at the same time take others.
 func freePorts(n int) ([]string, error) {
 	var ports []string
 	for _, i := range mathrand.Perm(lastPort - firstPort + 1) {

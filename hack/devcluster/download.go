@@ -33,8 +33,8 @@ type file struct {
 	member string
 }
 
-// releaseFile returns the release file of a program; ok is false if there is none with a checksum for this platform. The
-// releases of kwok have programs and no checksums, so kwok is always built: go.sum has the checksum of its module.
+// releaseFile returns the release file of a program; ok is false if there is none with a checksum for this platform.
+// The releases of kwok have programs and no checksums, so kwok is always built: go.sum has the checksum of its module.
 func releaseFile(p part, version string) (f file, ok bool) {
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	switch {
@@ -194,9 +194,11 @@ func extract(archive io.Reader, member, to string) (err error) {
 	return errors.Join(program.Close(), os.Rename(to+".part", to))
 }
 
-// downloadMissing downloads programs, and returns those that have to be built. On a machine without internet, that is all
-// of them.
-func downloadMissing(ctx context.Context, d *downloader, bin string, missing []part, versions map[part]string, log func(string, ...any)) (left []part) {
+// downloadMissing downloads programs, and returns those that have to be built. On a machine without internet, that is
+// all of them.
+func downloadMissing(
+	ctx context.Context, d *downloader, bin string, missing []part, versions map[part]string, log func(string, ...any),
+) (left []part) {
 	for i, p := range missing {
 		f, ok := releaseFile(p, versions[p])
 		if !ok {

@@ -28,8 +28,10 @@ func writeImages(dir, busybox string) (registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image of busybox: %w", err)
 	}
-	images := registry{pauseImage: layout(filepath.Join(dir, "pause")), busyboxImage: layout(filepath.Join(dir, "busybox"))}
-	if err := images[pauseImage].writeImage(layer, imagev1.ImageConfig{Entrypoint: []string{"/bin/sleep", "infinity"}}); err != nil {
+	images := registry{pauseImage: layout(filepath.Join(dir, "pause")),
+		busyboxImage: layout(filepath.Join(dir, "busybox"))}
+	if err := images[pauseImage].writeImage(layer,
+		imagev1.ImageConfig{Entrypoint: []string{"/bin/sleep", "infinity"}}); err != nil {
 		return nil, err
 	}
 	return images, images[busyboxImage].writeImage(layer, imagev1.ImageConfig{Cmd: []string{"sh"}, Env: []string{"PATH=/bin"}})
@@ -54,7 +56,8 @@ func busyboxLayer(busybox string) ([]byte, error) {
 	}
 	for name := range strings.FieldsSeq(string(commands)) {
 		if name != "busybox" {
-			headers = append(headers, &tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + name, Linkname: "busybox", Mode: 0o777})
+			headers = append(headers, &tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + name, Linkname: "busybox",
+				Mode: 0o777})
 		}
 	}
 	for _, header := range headers {

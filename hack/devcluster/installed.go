@@ -65,7 +65,9 @@ func versionArgs(p part) []string {
 }
 
 // linkInstalled links the programs that are installed in the right version, and returns the other ones.
-func linkInstalled(ctx context.Context, bin string, wanted []part, versions map[part]string, folders []string) (missing []part, err error) {
+func linkInstalled(
+	ctx context.Context, bin string, wanted []part, versions map[part]string, folders []string,
+) (missing []part, err error) {
 	for _, p := range wanted {
 		path := findInstalled(ctx, p, versions[p], folders)
 		if path == "" {

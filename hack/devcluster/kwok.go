@@ -33,8 +33,9 @@ func (c *controlPlane) startKwok(ctx context.Context, fail context.CancelCauseFu
 		return err
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name:   kwokNodeName,
-		Labels: map[string]string{corev1.LabelHostname: kwokNodeName, corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH},
+		Name: kwokNodeName,
+		Labels: map[string]string{corev1.LabelHostname: kwokNodeName, corev1.LabelOSStable: "linux",
+			corev1.LabelArchStable: runtime.GOARCH},
 	}}
 	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create node: %w", err)
@@ -55,14 +56,18 @@ func forbidSecondDeletion(ctx context.Context, client kubernetes.Interface) erro
 				}},
 				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{admissionv1.Delete},
-					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+					Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+						Resources: []string{"pods"}},
 				}}},
 			},
-			MatchConditions: []admissionv1.MatchCondition{{Name: "kwok", Expression: fmt.Sprintf("request.userInfo.username == %q", kwokUser)}},
-			Validations:     []admissionv1.Validation{{Expression: "has(oldObject.metadata.deletionTimestamp)", Message: "a node removes only Pods that are being deleted"}},
+			MatchConditions: []admissionv1.MatchCondition{{Name: "kwok",
+				Expression: fmt.Sprintf("request.userInfo.username == %q", kwokUser)}},
+			Validations: []admissionv1.Validation{{Expression: "has(oldObject.metadata.deletionTimestamp)",
+				Message: "a node removes only Pods that are being deleted"}},
 		},
 	}
-	if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+	if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, policy,
+		metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create the policy for kwok: %w", err)
 	}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
@@ -72,7 +77,8 @@ func forbidSecondDeletion(ctx context.Context, client kubernetes.Interface) erro
 			ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 		},
 	}
-	if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+	if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, binding,
+		metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("bind the policy for kwok: %w", err)
 	}
 	return nil

@@ -51,15 +51,20 @@ func main() {
 	o := options{images: make(map[string]string)}
 	flag.StringVar(&o.home, "home", ".devcluster", "folder for binaries and for the data of running control planes")
 	flag.StringVar(&o.module, "module", "hack/devcluster", "folder of the Go module that pins the versions")
-	flag.StringVar(&o.kubernetes, "kubernetes", releases[0].minor, "minor version of the control plane; older ones only work with --node=kwok")
+	flag.StringVar(&o.kubernetes, "kubernetes", releases[0].minor,
+		"minor version of the control plane; older ones only work with --node=kwok")
 	flag.StringVar(&o.downloads, "downloads", os.Getenv("DEVCLUSTER_DOWNLOADS"),
 		"where release files come from: a URL in place of the hosts of the projects, or none; $DEVCLUSTER_DOWNLOADS by default")
 	flag.BoolVar(&o.buildOnly, "build", false, "get what is missing and exit")
 	flag.BoolVar(&o.keep, "keep", false, "keep the data and logs of this run")
 	flag.StringVar(&o.node, "node", "kwok", "what runs Pods: kwok, which only simulates them, or real")
-	flag.StringVar(&o.auditPolicy, "audit-policy", "", "file with the audit policy of the API server, which then writes audit.log; no audit log by default")
-	flag.Func("image", "image for --node=real as NAME=FOLDER: a name like docker.io/library/example:v1 and an OCI layout (repeatable)", o.addImage)
-	listMissing := flag.Bool("missing", false, "print the Debian packages that --node=real needs and that are missing, and exit")
+	flag.StringVar(&o.auditPolicy, "audit-policy", "",
+		"file with the audit policy of the API server, which then writes audit.log; no audit log by default")
+	flag.Func("image",
+		"image for --node=real as NAME=FOLDER: a name like docker.io/library/example:v1 and an OCI layout (repeatable)",
+		o.addImage)
+	listMissing := flag.Bool("missing", false,
+		"print the Debian packages that --node=real needs and that are missing, and exit")
 	flag.Parse()
 	if *listMissing {
 		_, missing := findHost()
@@ -134,7 +139,8 @@ func run(ctx context.Context, o options, command []string) (err error) {
 	if err != nil {
 		return err
 	}
-	cluster := &controlPlane{bin: bin, dir: dir, auditPolicy: o.auditPolicy, gates: r.gates, log: progressTo(os.Stderr), thread: newThread()}
+	cluster := &controlPlane{bin: bin, dir: dir, auditPolicy: o.auditPolicy, gates: r.gates, log: progressTo(os.Stderr),
+		thread: newThread()}
 	defer func() {
 		err = errors.Join(err, cluster.stop())
 		if o.keep || errors.Is(err, errPartFailed) {
@@ -156,7 +162,8 @@ func run(ctx context.Context, o options, command []string) (err error) {
 	if err := cluster.start(ctx, cancel); err != nil {
 		return stopCause(ctx, err)
 	}
-	cluster.log("Kubernetes %s is ready after %s; KUBECONFIG=%s", r.version, time.Since(began).Round(100*time.Millisecond), cluster.kubeconfig())
+	cluster.log("Kubernetes %s is ready after %s; KUBECONFIG=%s", r.version,
+		time.Since(began).Round(100*time.Millisecond), cluster.kubeconfig())
 	if len(command) == 0 {
 		<-ctx.Done()
 		return stopCause(ctx, nil)
@@ -173,7 +180,8 @@ func runCommand(ctx context.Context, o options, command []string, cluster *contr
 	if err != nil {
 		return err
 	}
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.kubeconfig(), "DEVCLUSTER_DIR="+cluster.dir, "DEVCLUSTER_NODE="+o.node,
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.kubeconfig(), "DEVCLUSTER_DIR="+cluster.dir,
+		"DEVCLUSTER_NODE="+o.node,
 		"DEVCLUSTER_FREE_ADDRESS="+net.JoinHostPort(cluster.address(), ports[0]))
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		cmd.Env = append(cmd.Env, "PATH="+cluster.bin+string(os.PathListSeparator)+os.Getenv("PATH"))

@@ -168,7 +168,8 @@ func (n *namespaces) connect(t thread) error {
 		}
 	}
 	return t.do(func() error {
-		for _, args := range []string{"link set lo up", "address add " + n.address + "/30 dev eth0", "link set eth0 up", "route add default via " + n.gateway} {
+		for _, args := range []string{"link set lo up", "address add " + n.address + "/30 dev eth0", "link set eth0 up",
+			"route add default via " + n.gateway} {
 			if err := ip(args); err != nil {
 				return err
 			}
@@ -234,10 +235,11 @@ func (n *namespaces) end() error {
 // kernel may still be ending the last of them.
 func removeCgroup(dir string) error {
 	var err error
-	_ = wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		err = removeEmptyCgroup(dir)
-		return !errors.Is(err, syscall.EBUSY), nil
-	})
+	_ = wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, 10*time.Second, true,
+		func(context.Context) (bool, error) {
+			err = removeEmptyCgroup(dir)
+			return !errors.Is(err, syscall.EBUSY), nil
+		})
 	return err
 }
 

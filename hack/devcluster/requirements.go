@@ -28,7 +28,8 @@ type host struct {
 // findHost finds what a real node needs, and the packages that are missing.
 func findHost() (found host, missing []string) {
 	for name, programs := range packages {
-		if slices.ContainsFunc(programs, func(program string) bool { _, err := exec.LookPath(program); return err != nil }) {
+		if slices.ContainsFunc(programs,
+			func(program string) bool { _, err := exec.LookPath(program); return err != nil }) {
 			missing = append(missing, name)
 		}
 	}
@@ -59,7 +60,8 @@ func needHost() (host, error) {
 	}
 	found, missing := findHost()
 	if len(missing) > 0 {
-		return host{}, fmt.Errorf("--node=real: packages are missing; on Debian: apt-get install %s", strings.Join(missing, " "))
+		return host{}, fmt.Errorf("--node=real: packages are missing; on Debian: apt-get install %s",
+			strings.Join(missing, " "))
 	}
 	return found, nil
 }

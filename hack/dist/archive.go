@@ -64,7 +64,8 @@ func writeTar(w io.Writer, at time.Time, files []file, compress bool) error {
 	}
 	archive := tar.NewWriter(w)
 	for _, f := range sorted(files) {
-		header := &tar.Header{Name: f.name, Mode: f.mode(), Size: int64(len(f.content)), ModTime: at, Format: tar.FormatPAX}
+		header := &tar.Header{Name: f.name, Mode: f.mode(), Size: int64(len(f.content)), ModTime: at,
+			Format: tar.FormatPAX}
 		if err := archive.WriteHeader(header); err != nil {
 			return err
 		}

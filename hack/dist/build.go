@@ -50,7 +50,8 @@ func (d *dist) ldflags() string {
 // buildEnv is the environment of builds for a platform: nothing of the caller's changes the program.
 func (d *dist) buildEnv(t target) []string {
 	return append([]string{
-		"CGO_ENABLED=0", "GOOS=" + t.os, "GOARCH=" + t.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off", "GOFIPS140=off",
+		"CGO_ENABLED=0", "GOOS=" + t.os, "GOARCH=" + t.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=",
+		"GOWORK=off", "GOFIPS140=off",
 	}, d.env...)
 }
 
@@ -121,15 +122,18 @@ func (d *dist) makeImage(ctx context.Context) error {
 		return nil
 	}
 	tool := filepath.Join(d.work, "image-tool")
-	if _, err := command(ctx, filepath.Join(d.repository, "hack", "image"), nil, "go", "build", "-o", tool, "."); err != nil {
+	if _, err := command(ctx, filepath.Join(d.repository, "hack", "image"), nil, "go", "build", "-o", tool,
+		"."); err != nil {
 		return err
 	}
 	layout, sboms := filepath.Join(d.work, "layout"), filepath.Join(d.work, "sboms")
 	if err := os.MkdirAll(sboms, 0o755); err != nil {
 		return err
 	}
-	env := append([]string{"GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off", "GOFIPS140=off"}, d.env...)
-	digest, err := command(ctx, d.work, env, tool, "-dir", d.source, "-layout", layout, "-sboms", sboms, "-version", d.version, "-platform", strings.Join(platforms, ","))
+	env := append([]string{"GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off", "GOFIPS140=off"},
+		d.env...)
+	digest, err := command(ctx, d.work, env, tool, "-dir", d.source, "-layout", layout, "-sboms", sboms, "-version",
+		d.version, "-platform", strings.Join(platforms, ","))
 	if err != nil {
 		return err
 	}

@@ -55,8 +55,8 @@ func (d *dist) writeSums(context.Context) error {
 	return os.WriteFile(filepath.Join(d.out, sumsFile), text.Bytes(), 0o644)
 }
 
-// checkAgain makes everything once more, with folders and a build cache of its own, and returns an error for each file that
-// differs.
+// checkAgain makes everything once more, with folders and a build cache of its own, and returns an error for each file
+// that differs.
 func (d *dist) checkAgain(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "fescue-dist-again-")
 	if err != nil {
@@ -64,7 +64,8 @@ func (d *dist) checkAgain(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	again := &dist{
-		repository: d.repository, out: filepath.Join(dir, "dist"), builder: d.builder, targets: d.targets, image: d.image,
+		repository: d.repository, out: filepath.Join(dir, "dist"), builder: d.builder, targets: d.targets,
+		image:   d.image,
 		version: d.version, commit: d.commit, time: d.time, env: []string{"GOCACHE=" + filepath.Join(dir, "cache")},
 	}
 	if err := again.make(ctx); err != nil {

@@ -26,8 +26,10 @@ const home = "https://" + modulePath
 
 func main() {
 	var d dist
-	targets := flag.String("targets", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64", "platforms to build for")
-	check := flag.Bool("check", false, "build again in another folder, with an empty build cache, and compare all files")
+	targets := flag.String("targets", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64",
+		"platforms to build for")
+	check := flag.Bool("check", false,
+		"build again in another folder, with an empty build cache, and compare all files")
 	flag.StringVar(&d.repository, "dir", "../..", "folder of the repository")
 	flag.StringVar(&d.out, "out", "../../dist", "folder for the files; what it had is removed")
 	flag.BoolVar(&d.dirty, "dirty", false, "include changes that are not committed; such files are for trying only")
@@ -101,7 +103,8 @@ func (d *dist) make(ctx context.Context) error {
 		name string
 		do   func(context.Context) error
 	}{
-		{"source", d.unpackSource}, {"programs", d.buildAll}, {"archives", d.archiveAll}, {"chart", d.makeChart}, {"image", d.makeImage},
+		{"source", d.unpackSource}, {"programs", d.buildAll}, {"archives", d.archiveAll}, {"chart", d.makeChart},
+		{"image", d.makeImage},
 		{"SBOMs", d.writeSBOMs}, {"krew", d.writeKrew}, {"provenance", d.writeProvenance}, {"checksums", d.writeSums},
 	} {
 		began := time.Now()
@@ -123,7 +126,8 @@ func removeFormer(out string) error {
 		return err
 	}
 	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == "SHA256SUMS" }) {
-		return fmt.Errorf("-out: %s has files, and no SHA256SUMS as after a former run: remove them, or name another folder", out)
+		return fmt.Errorf(
+			"-out: %s has files, and no SHA256SUMS as after a former run: remove them, or name another folder", out)
 	}
 	return os.RemoveAll(out)
 }

@@ -26,14 +26,15 @@ const (
 	sumsFile       = "SHA256SUMS"
 )
 
-// writeProvenance writes what was built from what, as an in-toto statement with SLSA's predicate. It is not signed, and has no
-// times, so that it repeats as well.
+// writeProvenance writes what was built from what, as an in-toto statement with SLSA's predicate. It is not signed, and
+// has no times, so that it repeats as well.
 func (d *dist) writeProvenance(context.Context) error {
 	predicate, err := d.predicate()
 	if err != nil {
 		return err
 	}
-	statement := &intoto.Statement{Type: intoto.StatementTypeUri, PredicateType: "https://slsa.dev/provenance/v1", Predicate: predicate}
+	statement := &intoto.Statement{Type: intoto.StatementTypeUri, PredicateType: "https://slsa.dev/provenance/v1",
+		Predicate: predicate}
 	names, err := d.files()
 	if err != nil {
 		return err
@@ -43,10 +44,12 @@ func (d *dist) writeProvenance(context.Context) error {
 		if err != nil {
 			return err
 		}
-		statement.Subject = append(statement.Subject, &intoto.ResourceDescriptor{Name: name, Digest: map[string]string{"sha256": sum}})
+		statement.Subject = append(statement.Subject,
+			&intoto.ResourceDescriptor{Name: name, Digest: map[string]string{"sha256": sum}})
 	}
 	if hash, ok := strings.CutPrefix(d.imageDigest, "sha256:"); ok {
-		statement.Subject = append(statement.Subject, &intoto.ResourceDescriptor{Name: "image", Digest: map[string]string{"sha256": hash}})
+		statement.Subject = append(statement.Subject,
+			&intoto.ResourceDescriptor{Name: "image", Digest: map[string]string{"sha256": hash}})
 	}
 	if err := statement.Validate(); err != nil {
 		return err
@@ -76,11 +79,13 @@ func (d *dist) predicate() (*structpb.Struct, error) {
 	for _, t := range d.targets {
 		targets = append(targets, t.String())
 	}
-	external, err := structpb.NewStruct(map[string]any{"command": "make dist", "version": d.version, "targets": targets, "image": d.image})
+	external, err := structpb.NewStruct(map[string]any{"command": "make dist", "version": d.version, "targets": targets,
+		"image": d.image})
 	if err != nil {
 		return nil, err
 	}
-	internal, err := structpb.NewStruct(map[string]any{"flags": strings.Join(buildFlags, " "), "ldflags": d.ldflags(), "cgo": false})
+	internal, err := structpb.NewStruct(map[string]any{"flags": strings.Join(buildFlags, " "), "ldflags": d.ldflags(),
+		"cgo": false})
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +95,11 @@ func (d *dist) predicate() (*structpb.Struct, error) {
 	}
 	of := &provenance.Provenance{
 		BuildDefinition: &provenance.BuildDefinition{
-			BuildType: home + "/tree/main/docs/release.md", ExternalParameters: external, InternalParameters: internal, ResolvedDependencies: materials,
+			BuildType: home + "/tree/main/docs/release.md", ExternalParameters: external, InternalParameters: internal,
+			ResolvedDependencies: materials,
 		},
-		RunDetails: &provenance.RunDetails{Builder: &provenance.Builder{Id: d.builder, Version: map[string]string{"go": d.goVersion}}},
+		RunDetails: &provenance.RunDetails{Builder: &provenance.Builder{Id: d.builder,
+			Version: map[string]string{"go": d.goVersion}}},
 	}
 	if err := of.Validate(); err != nil {
 		return nil, err

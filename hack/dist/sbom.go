@@ -15,8 +15,8 @@ import (
 	spdx "github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
-// writeSBOMs writes an SBOM in SPDX format for each archive, from what the Go linker wrote into the program. Those of the
-// image come from ko, and have the same format.
+// writeSBOMs writes an SBOM in SPDX format for each archive, from what the Go linker wrote into the program. Those of
+// the image come from ko, and have the same format.
 func (d *dist) writeSBOMs(context.Context) error {
 	for _, b := range d.builds {
 		info, err := buildinfo.ReadFile(b.program)
@@ -50,7 +50,8 @@ func (d *dist) sbom(b build, info *debug.BuildInfo, sum string) *spdx.Document {
 		SPDXVersion: spdx.Version, DataLicense: spdx.DataLicense, SPDXIdentifier: "DOCUMENT",
 		DocumentName: b.archive, DocumentNamespace: home + "/spdx/" + b.archive + "/" + sum,
 		CreationInfo: &spdx.CreationInfo{
-			Creators: []common.Creator{{CreatorType: "Tool", Creator: "fescue-dist"}}, Created: d.time.Format("2006-01-02T15:04:05Z"),
+			Creators: []common.Creator{{CreatorType: "Tool", Creator: "fescue-dist"}},
+			Created:  d.time.Format("2006-01-02T15:04:05Z"),
 		},
 		Packages:      []*spdx.Package{root},
 		Relationships: []*spdx.Relationship{relationship("DOCUMENT", "DESCRIBES", root.PackageSPDXIdentifier)},
@@ -58,7 +59,8 @@ func (d *dist) sbom(b build, info *debug.BuildInfo, sum string) *spdx.Document {
 	for _, m := range append([]*debug.Module{{Path: "std", Version: info.GoVersion}}, info.Deps...) {
 		of := modulePackage(*m)
 		document.Packages = append(document.Packages, of)
-		document.Relationships = append(document.Relationships, relationship(root.PackageSPDXIdentifier, "DEPENDS_ON", of.PackageSPDXIdentifier))
+		document.Relationships = append(document.Relationships,
+			relationship(root.PackageSPDXIdentifier, "DEPENDS_ON", of.PackageSPDXIdentifier))
 	}
 	return document
 }
@@ -70,9 +72,12 @@ func modulePackage(m debug.Module) *spdx.Package {
 	const unknown = "NOASSERTION"
 	p := &spdx.Package{
 		PackageName: m.Path, PackageVersion: m.Version,
-		PackageSPDXIdentifier:   common.ElementID("Package-" + notInID.ReplaceAllString(m.Path, "-") + "-" + notInID.ReplaceAllString(m.Version, "-")),
-		PackageDownloadLocation: unknown, PackageLicenseConcluded: unknown, PackageLicenseDeclared: unknown, PackageCopyrightText: unknown,
-		PackageExternalReferences: []*spdx.PackageExternalReference{{Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL, Locator: purl(m)}},
+		PackageSPDXIdentifier: common.ElementID("Package-" + notInID.ReplaceAllString(m.Path, "-") + "-" +
+			notInID.ReplaceAllString(m.Version, "-")),
+		PackageDownloadLocation: unknown, PackageLicenseConcluded: unknown, PackageLicenseDeclared: unknown,
+		PackageCopyrightText: unknown,
+		PackageExternalReferences: []*spdx.PackageExternalReference{{Category: common.CategoryPackageManager,
+			RefType: common.TypePackageManagerPURL, Locator: purl(m)}},
 	}
 	if m.Sum != "" {
 		p.PackageComment = "go.sum: " + m.Sum
@@ -86,5 +91,6 @@ func purl(m debug.Module) string {
 }
 
 func relationship(of common.ElementID, is string, to common.ElementID) *spdx.Relationship {
-	return &spdx.Relationship{RefA: common.DocElementID{ElementRefID: of}, RefB: common.DocElementID{ElementRefID: to}, Relationship: is}
+	return &spdx.Relationship{RefA: common.DocElementID{ElementRefID: of}, RefB: common.DocElementID{ElementRefID: to},
+		Relationship: is}
 }

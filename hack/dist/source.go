@@ -96,7 +96,8 @@ func (d *dist) readCommit(ctx context.Context) error {
 		return err
 	}
 	if !d.dirty {
-		return fmt.Errorf("the repository has changes that are not committed; commit them, or pass -dirty:\n%s", changed)
+		return fmt.Errorf("the repository has changes that are not committed; commit them, or pass -dirty:\n%s",
+			changed)
 	}
 	d.version += "+dirty"
 	if stash, err := git("stash", "create"); err != nil || stash != "" { // empty if there are only untracked files

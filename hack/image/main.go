@@ -52,14 +52,17 @@ func main() {
 
 func run(ctx context.Context, o options) error {
 	builder, err := build.NewGo(ctx, o.dir,
-		build.WithBaseImages(func(ctx context.Context, _ string) (name.Reference, build.Result, error) { return baseImage(ctx, o) }),
+		build.WithBaseImages(
+			func(ctx context.Context, _ string) (name.Reference, build.Result, error) { return baseImage(ctx, o) }),
 		build.WithPlatforms(o.platforms...),
 		build.WithSPDX(o.version),
 		build.WithSBOMDir(o.sboms),
 		build.WithTrimpath(true),
 		// As in hack/dist, so that the image has the program of the archives.
 		build.WithConfig(map[string]build.Config{o.importPath: {
-			ID: "fescue", Ldflags: build.StringArray{"-s -w -buildid= -X github.com/fescue-dev/fescue/internal/cli.linkedVersion=" + o.version},
+			ID: "fescue",
+			Ldflags: build.StringArray{"-s -w -buildid= -X github.com/fescue-dev/fescue/internal/cli.linkedVersion=" +
+				o.version},
 			Flags: build.FlagArray{"-buildvcs=false"}, Env: []string{"CGO_ENABLED=0"},
 		}}),
 	)
@@ -95,7 +98,8 @@ func baseImage(ctx context.Context, o options) (name.Reference, build.Result, er
 		if err != nil {
 			return nil, nil, fmt.Errorf("-base: %w", err)
 		}
-		index, err := remote.Index(reference, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+		index, err := remote.Index(reference, remote.WithContext(ctx),
+			remote.WithAuthFromKeychain(authn.DefaultKeychain))
 		return reference, index, err
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
@@ -111,7 +115,8 @@ func baseImage(ctx context.Context, o options) (name.Reference, build.Result, er
 		if err != nil {
 			return nil, nil, err
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
+		index = mutate.AppendManifests(index,
+			mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 	}
 	// ko needs a name for its records about the base.
 	reference, err := name.ParseReference("localhost/empty")

@@ -1,8 +1,9 @@
 // Command knots measures how the files of each package refer to each other, and fails where too many do.
 //
-// An arrow is a file that names something that another file of its package declares: a type, a function, a method, a field. A knot is a
-// set of files that reach each other along arrows: none of them can be read, or moved, without the others. The output has a line for
-// each package, with its largest knot, and the types with the most methods. Tests do not count.
+// An arrow is a file that names something that another file of its package declares: a type, a function, a method, a
+// field. A knot is a set of files that reach each other along arrows: none of them can be read, or moved, without the
+// others. The output has a line for each package, with its largest knot, and the types with the most methods. Tests do
+// not count.
 package main
 
 import (
@@ -65,9 +66,11 @@ func run(dir string, patterns []string) (failures []string, err error) {
 	var methods []methodSet
 	for _, p := range all {
 		knot := p.knot()
-		fmt.Printf("%-56s %5d %6d %6d  %2d %s\n", p.path, len(p.files), p.lines, p.arrows(), len(knot), strings.Join(knot, " "))
+		fmt.Printf("%-56s %5d %6d %6d  %2d %s\n", p.path, len(p.files), p.lines, p.arrows(), len(knot),
+			strings.Join(knot, " "))
 		if len(knot) > maxKnot {
-			failures = append(failures, fmt.Sprintf("%s: %d files reach each other, and %d may", p.path, len(knot), maxKnot))
+			failures = append(failures, fmt.Sprintf("%s: %d files reach each other, and %d may", p.path, len(knot),
+				maxKnot))
 		}
 		files, lines, methods = files+len(p.files), lines+p.lines, append(methods, p.methods...)
 	}
@@ -78,7 +81,8 @@ func run(dir string, patterns []string) (failures []string, err error) {
 			fmt.Printf("%3d methods in %2d files  %s\n", m.count, m.files, m.name)
 		}
 		if m.count > maxMethods {
-			failures = append(failures, fmt.Sprintf("%s: it has %d methods, and %d may be", m.name, m.count, maxMethods))
+			failures = append(failures, fmt.Sprintf("%s: it has %d methods, and %d may be", m.name, m.count,
+				maxMethods))
 		}
 	}
 	return failures, nil
@@ -122,7 +126,8 @@ func newPackage(l *packages.Package) *pkg {
 		})
 	}
 	for _, name := range l.Types.Scope().Names() {
-		if named, ok := l.Types.Scope().Lookup(name).Type().(*types.Named); ok && named.Obj().Pkg() == l.Types && named.Obj().Name() == name {
+		if named, ok := l.Types.Scope().Lookup(name).Type().(*types.Named); ok && named.Obj().Pkg() == l.Types &&
+			named.Obj().Name() == name {
 			in := make(map[int]bool)
 			for m := range named.Methods() {
 				in[fileOf(m)] = true
@@ -133,7 +138,8 @@ func newPackage(l *packages.Package) *pkg {
 	return p
 }
 
-// isShared reports whether all files of a package see an object: it is declared at the top of a file, or is a method or a field.
+// isShared reports whether all files of a package see an object: it is declared at the top of a file, or is a method or
+// a field.
 func isShared(o types.Object) bool {
 	switch o := o.(type) {
 	case *types.Var:

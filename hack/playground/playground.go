@@ -1,5 +1,5 @@
-// Package playground answers what the playground of the site asks: what vet finds in a kind and its sample, the CRD, what the
-// controller would do for the sample, and a run through time.
+// Package playground answers what the playground of the site asks: what vet finds in a kind and its sample, the CRD,
+// what the controller would do for the sample, and a run through time.
 //
 // It knows texts. It does not know files, browsers, or how long an answer may take.
 package playground
@@ -77,7 +77,8 @@ func Answer(r Request, send func(Part)) {
 	if len(kinds.Added()) == 0 {
 		return
 	}
-	text, err := crds.YAML(false, crds.Webhook{}, slices.DeleteFunc(slices.Clone(kinds.Added()), func(k *kind.Kind) bool { return k.Target != nil })...)
+	text, err := crds.YAML(false, crds.Webhook{},
+		slices.DeleteFunc(slices.Clone(kinds.Added()), func(k *kind.Kind) bool { return k.Target != nil })...)
 	if err != nil {
 		text = []byte("# " + err.Error())
 	}
@@ -104,7 +105,8 @@ func sendFindings(send func(Part), file string, report vet.Report, err error) {
 		if f.Name != "" {
 			text = f.Kind + "/" + f.Name + ": " + text
 		}
-		found = append(found, Finding{File: file, Line: f.Line, Text: withinFolder(text), Check: f.Check, Advice: i >= len(report.Errors)})
+		found = append(found, Finding{File: file, Line: f.Line, Text: withinFolder(text), Check: f.Check,
+			Advice: i >= len(report.Errors)})
 	}
 	for _, e := range syntax.Unjoined(err) {
 		found = append(found, placed(file, e))
@@ -115,7 +117,8 @@ func sendFindings(send func(Part), file string, report vet.Report, err error) {
 	send(Part{Checked: file})
 }
 
-// placed returns the finding of an error that may begin with the name of a text and a line, as in steps:3: unknown command.
+// placed returns the finding of an error that may begin with the name of a text and a line, as in steps:3: unknown
+// command.
 func placed(file string, err error) Finding {
 	text := withinFolder(err.Error())
 	if rest, ok := strings.CutPrefix(text, file+":"); ok {

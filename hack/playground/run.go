@@ -24,7 +24,8 @@ const (
 	// maxReconciles and maxSteps bound a run.
 	maxReconciles = 1000
 	maxSteps      = 60
-	// maxWaits is how many of the times at which objects are reconciled a run waits for before it deletes them, and after that.
+	// maxWaits is how many of the times at which objects are reconciled a run waits for before it deletes them, and
+	// after that.
 	maxWaits = 8
 	// maxManifests is how many objects a moment shows whole.
 	maxManifests = 40
@@ -132,7 +133,8 @@ type life struct {
 }
 
 func newLife(kinds *load.Kinds, send func(Moment)) *life {
-	return &life{cluster: newCluster(kinds, start), send: send, ended: sets.New[types.UID](), deleted: sets.New[types.UID]()}
+	return &life{cluster: newCluster(kinds, start), send: send, ended: sets.New[types.UID](),
+		deleted: sets.New[types.UID]()}
 }
 
 // live creates a sample, lets its Jobs succeed and time pass, and deletes it.
@@ -181,7 +183,8 @@ func (l *life) next() string {
 		return "wait " + wake.Sub(l.cluster.Now()).String()
 	}
 	for _, o := range l.cluster.Objects() {
-		if l.cluster.IsRun(o) && len(o.GetOwnerReferences()) == 0 && !l.deleted.Has(o.GetUID()) && o.GetDeletionTimestamp() == nil {
+		if l.cluster.IsRun(o) && len(o.GetOwnerReferences()) == 0 && !l.deleted.Has(o.GetUID()) &&
+			o.GetDeletionTimestamp() == nil {
 			l.deleted.Insert(o.GetUID())
 			l.waits = 0
 			return "delete " + l.name(o)

@@ -35,10 +35,11 @@ var (
 	relative = regexp.MustCompile(`(?i)\b(?:that|those|which|whose|whom)\b`)
 	you      = regexp.MustCompile(`(?i)\byou(?:rs?|rself)?\b`)
 	// passive is a form of "be", at most one adverb, and a participle.
-	passive = regexp.MustCompile(`(?i)\b(?:am|is|are|was|were|be|been|being)\s+(?:(?:not|never|also|only|always|already|still|now|thus|then)\s+|\w+ly\s+)?(?:\w{2,}ed|` +
-		`born|bound|broken|brought|built|caught|chosen|cut|dealt|done|drawn|driven|eaten|fed|found|forgotten|frozen|given|gone|grown|heard|` +
-		`held|hidden|kept|known|laid|led|left|lent|lost|made|meant|met|overwritten|paid|put|read|reset|rewritten|run|said|seen|sent|set|` +
-		`shown|shut|sold|split|spent|stolen|sworn|taken|taught|thrown|told|understood|withdrawn|won|written)\b`)
+	passive = regexp.MustCompile(
+		`(?i)\b(?:am|is|are|was|were|be|been|being)\s+(?:(?:not|never|also|only|always|already|still|now|thus|then)\s+|\w+ly\s+)?(?:\w{2,}ed|` +
+			`born|bound|broken|brought|built|caught|chosen|cut|dealt|done|drawn|driven|eaten|fed|found|forgotten|frozen|given|gone|grown|heard|` +
+			`held|hidden|kept|known|laid|led|left|lent|lost|made|meant|met|overwritten|paid|put|read|reset|rewritten|run|said|seen|sent|set|` +
+			`shown|shut|sold|split|spent|stolen|sworn|taken|taught|thrown|told|understood|withdrawn|won|written)\b`)
 	// "Author" alone leaves open who is meant: who writes kinds, or who applies objects.
 	author      = regexp.MustCompile(`(?i)(?:\bkind[ -])?\bauthors?\b`)
 	endSentence = regexp.MustCompile(`[.!?:;](?:["”)]*)\s+`)
@@ -82,7 +83,8 @@ func run(args []string, list bool) (failed bool, err error) {
 			return false, err
 		}
 		p := measure(path, source)
-		fmt.Printf("%-44s %6d %5.1f%% %8.1f%% %7.0f%%\n", p.path, p.words, percent(p.you, p.words), percent(p.relative, p.words), percent(p.passive, p.total))
+		fmt.Printf("%-44s %6d %5.1f%% %8.1f%% %7.0f%%\n", p.path, p.words, percent(p.you, p.words),
+			percent(p.relative, p.words), percent(p.passive, p.total))
 		if list {
 			fmt.Println(strings.Join(p.notes, "\n"))
 		}
@@ -122,10 +124,14 @@ func percent(n, of int) float64 {
 func (p *page) problems() []string {
 	problems := p.mistakes
 	if r := percent(p.relative, p.words); r > maxRelative {
-		problems = append(problems, fmt.Sprintf("%s: %.1f relative pronouns in 100 words, above %.1f: prose -list %[1]s shows them", p.path, r, maxRelative))
+		problems = append(problems,
+			fmt.Sprintf("%s: %.1f relative pronouns in 100 words, above %.1f: prose -list %[1]s shows them", p.path, r,
+				maxRelative))
 	}
 	if s := percent(p.passive, p.total); s > maxPassive && p.total >= fewSentences {
-		problems = append(problems, fmt.Sprintf("%s: %.0f passive sentences in 100, above %d: prose -list %[1]s shows them", p.path, s, maxPassive))
+		problems = append(problems,
+			fmt.Sprintf("%s: %.0f passive sentences in 100, above %d: prose -list %[1]s shows them", p.path, s,
+				maxPassive))
 	}
 	return problems
 }
@@ -198,7 +204,8 @@ func (p *page) count(line int, paragraph string) {
 		}
 		for _, found := range author.FindAllString(sentence, -1) {
 			if !strings.HasPrefix(strings.ToLower(found), "kind") {
-				p.mistakes = append(p.mistakes, fmt.Sprintf("%s:%d: %q: write the kind author, or the user: %s", p.path, line, found, strings.TrimSpace(sentence)))
+				p.mistakes = append(p.mistakes, fmt.Sprintf("%s:%d: %q: write the kind author, or the user: %s", p.path,
+					line, found, strings.TrimSpace(sentence)))
 			}
 		}
 	}

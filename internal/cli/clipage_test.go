@@ -28,7 +28,7 @@ func TestCommandsPage(t *testing.T) {
 			continue
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n", c.Name(), c.UseLine())
-		b.WriteString(markdown(strings.TrimSuffix(cmp.Or(c.Long, c.Short), ".") + "."))
+		b.WriteString(markdown(cmp.Or(c.Long, c.Short+".")))
 		if c.Example != "" {
 			fmt.Fprintf(&b, "\n```\n%s\n```\n", strings.ReplaceAll(c.Example[len("  "):], "\n  ", "\n"))
 		}

@@ -22,8 +22,8 @@ func connect(o *operator.ClusterOptions) (clients *operator.Clients, namespace s
 	return clients, namespace, err
 }
 
-// completeCluster has shells complete --context with the contexts of the kubeconfig, and --namespace, if the command has it,
-// with the namespaces of the cluster, as kubectl does.
+// completeCluster has shells complete --context with the contexts of the kubeconfig, and --namespace, if the command
+// has it, with the namespaces of the cluster, as kubectl does.
 func completeCluster(c *cobra.Command, o *operator.ClusterOptions) {
 	complete(c, "context", func(*cobra.Command) ([]string, error) {
 		rules := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -53,10 +53,11 @@ func completeCluster(c *cobra.Command, o *operator.ClusterOptions) {
 	})
 }
 
-// complete has shells offer values of a flag, and no files in their place. Shells leave out those that do not begin with what
-// was typed.
+// complete has shells offer values of a flag, and no files in their place. Shells leave out those that do not begin
+// with what was typed.
 func complete(c *cobra.Command, flag string, values func(*cobra.Command) ([]string, error)) {
-	err := c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	err := c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
 		all, err := values(c)
 		if err != nil {
 			cobra.CompErrorln(err.Error())

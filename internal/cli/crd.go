@@ -57,7 +57,8 @@ these conversions.`,
 	selected.proves = true
 	c.Flags().BoolVar(&bare, "no-descriptions", false, "omit descriptions, which make up most of a large CRD")
 	c.Flags().BoolVar(&explained, "explain", false, "print what enforces each rule, instead of the CRDs")
-	c.Flags().StringVar(&url, "webhook-url", "", "URL at which the API server reaches the webhooks, for kinds with conversions")
+	c.Flags().StringVar(&url, "webhook-url", "",
+		"URL at which the API server reaches the webhooks, for kinds with conversions")
 	c.Flags().StringVar(
 		&service,
 		"webhook-service",

@@ -53,7 +53,8 @@ Explain prints the cause, and what to write instead.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.explain(c.Context(), c.OutOrStdout(), args[0]) },
 	}
 	o.kinds.addFlags(c)
-	c.Flags().StringVar(&o.apiVersion, "api-version", "", "the version of the kind, as GROUP/VERSION; the stored one by default")
+	c.Flags().StringVar(&o.apiVersion, "api-version", "",
+		"the version of the kind, as GROUP/VERSION; the stored one by default")
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -95,13 +96,15 @@ func (o explainOptions) explain(ctx context.Context, w io.Writer, arg string) er
 	}
 	version := k.Version
 	if o.apiVersion != "" {
-		i := slices.IndexFunc(k.Versions, func(v *kind.Version) bool { return v.GroupVersionKind.GroupVersion().String() == o.apiVersion })
+		i := slices.IndexFunc(k.Versions,
+			func(v *kind.Version) bool { return v.GroupVersionKind.GroupVersion().String() == o.apiVersion })
 		if i < 0 {
 			var known []string
 			for _, v := range k.Versions {
 				known = append(known, v.GroupVersionKind.GroupVersion().String())
 			}
-			return fmt.Errorf("--api-version: invalid value %q: %s has %s", o.apiVersion, k.GroupVersionKind.Kind, strings.Join(known, ", "))
+			return fmt.Errorf("--api-version: invalid value %q: %s has %s", o.apiVersion, k.GroupVersionKind.Kind,
+				strings.Join(known, ", "))
 		}
 		version = k.Versions[i]
 	}
@@ -134,11 +137,13 @@ func findKind(kinds *load.Kinds, arg string) (found *kind.Kind, path []string, e
 	longest := ""
 	var known []string
 	for _, k := range kinds.All() {
-		names := append([]string{k.Name(), k.GroupVersionKind.Kind, k.Names.Plural, k.Names.Singular}, k.Names.ShortNames...)
+		names := append([]string{k.Name(), k.GroupVersionKind.Kind, k.Names.Plural, k.Names.Singular},
+			k.Names.ShortNames...)
 		names = append(names, k.GroupVersionKind.GroupKind().String())
 		known = append(known, k.Names.Plural)
 		for _, name := range names {
-			isPrefix := len(arg) >= len(name) && strings.EqualFold(arg[:len(name)], name) && (len(arg) == len(name) || arg[len(name)] == '.')
+			isPrefix := len(arg) >= len(name) && strings.EqualFold(arg[:len(name)], name) &&
+				(len(arg) == len(name) || arg[len(name)] == '.')
 			if !isPrefix || len(name) < len(longest) || name == "" {
 				continue
 			}
@@ -148,11 +153,13 @@ func findKind(kinds *load.Kinds, arg string) (found *kind.Kind, path []string, e
 			found, longest = k, name
 		}
 	}
-	if broken := slices.DeleteFunc(kinds.BrokenNames(), func(name string) bool { return name == "" }); found == nil && len(kinds.Broken()) > 0 {
+	if broken := slices.DeleteFunc(kinds.BrokenNames(), func(name string) bool { return name == "" }); found == nil &&
+		len(kinds.Broken()) > 0 {
 		return nil, nil, notLoaded(arg, broken)
 	}
 	if found == nil {
-		return nil, nil, fmt.Errorf("unknown kind %q; known kinds are %s, and --kinds adds others%s", arg, strings.Join(known, ", "), nearCheck(arg))
+		return nil, nil, fmt.Errorf("unknown kind %q; known kinds are %s, and --kinds adds others%s", arg,
+			strings.Join(known, ", "), nearCheck(arg))
 	}
 	if rest := strings.TrimPrefix(arg[len(longest):], "."); rest != "" {
 		path = strings.Split(rest, ".")
@@ -166,14 +173,16 @@ func notLoaded(arg string, broken []string) error {
 	first, _, _ := strings.Cut(arg, ".")
 	for _, name := range broken {
 		plural, singular := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: name})
-		if slices.Contains([]string{strings.ToLower(name), plural.Resource, singular.Resource}, strings.ToLower(first)) {
+		if slices.Contains([]string{strings.ToLower(name), plural.Resource, singular.Resource},
+			strings.ToLower(first)) {
 			return fmt.Errorf("the kind %s failed to load", name)
 		}
 	}
 	if len(broken) == 0 {
 		return fmt.Errorf("no kind that loaded is named %q: it may be one of those that failed to load", first)
 	}
-	return fmt.Errorf("no kind that loaded is named %q: it may be one of those that failed to load: %s", first, strings.Join(broken, ", "))
+	return fmt.Errorf("no kind that loaded is named %q: it may be one of those that failed to load: %s", first,
+		strings.Join(broken, ", "))
 }
 
 // checkField returns an error if a kind has no field of a path. The schema of a CRD leaves the fields of metadata out.
@@ -241,7 +250,9 @@ func (e *explainer) table(title string, rows [][]string) {
 func (e *explainer) header() {
 	gvk, names := e.version.GroupVersionKind, e.kind.Names
 	e.printf("GROUP:      %s\nKIND:       %s\nVERSION:    %s\n", gvk.Group, gvk.Kind, gvk.Version)
-	e.printf("NAMES:      %s\n", strings.Join(slices.DeleteFunc(append([]string{names.Plural, names.Singular}, names.ShortNames...), func(n string) bool { return n == "" }), ", "))
+	e.printf("NAMES:      %s\n",
+		strings.Join(slices.DeleteFunc(append([]string{names.Plural, names.Singular}, names.ShortNames...),
+			func(n string) bool { return n == "" }), ", "))
 	e.printf("SCOPE:      %s\n", e.kind.Scope)
 	e.finalizer()
 }
@@ -256,7 +267,8 @@ func (e *explainer) finalizer() {
 // decorator explains a decorator.
 func (e *explainer) decorator() {
 	gvk, target := e.kind.GroupVersionKind, e.kind.Target
-	e.printf("DECORATOR:  %s\nGROUP:      %s\nKIND:       %s\nVERSION:    %s\nSCOPE:      %s\n", e.kind.Title(), gvk.Group, gvk.Kind, gvk.Version, e.kind.Scope)
+	e.printf("DECORATOR:  %s\nGROUP:      %s\nKIND:       %s\nVERSION:    %s\nSCOPE:      %s\n", e.kind.Title(),
+		gvk.Group, gvk.Kind, gvk.Version, e.kind.Scope)
 	e.printf("FOR:        objects with %s\n", cmp.Or(target.String(), "any labels and annotations"))
 	e.finalizer()
 	e.behaviour(e.kind.Behaviour)
@@ -271,7 +283,8 @@ func (e *explainer) field(path string) {
 			continue
 		}
 		row := []string{shortened(rule.Words), rule.By.String(), rule.Position.String()}
-		if !slices.ContainsFunc(rules, func(other []string) bool { return slices.Equal(row, other) }) { // a quantity has two
+		// a quantity has two
+		if !slices.ContainsFunc(rules, func(other []string) bool { return slices.Equal(row, other) }) {
 			rules = append(rules, row)
 		}
 	}
@@ -291,7 +304,8 @@ func (e *explainer) behaviour(b *kind.BehaviourFacts) {
 		e.printf("\nPHASES:\n")
 		for _, phase := range b.Phases {
 			var notes []string
-			for note, holds := range map[string]bool{"initial": phase.Name == e.kind.Initial, "on delete": phase.Name == e.kind.OnDelete, "terminal": phase.Terminal, "failed": phase.Failed} {
+			for note, holds := range map[string]bool{"initial": phase.Name == e.kind.Initial,
+				"on delete": phase.Name == e.kind.OnDelete, "terminal": phase.Terminal, "failed": phase.Failed} {
 				if holds {
 					notes = append(notes, note)
 				}
@@ -303,7 +317,8 @@ func (e *explainer) behaviour(b *kind.BehaviourFacts) {
 				if t.When != "" {
 					e.printf(" when %s", t.When)
 				}
-				for _, at := range [][2]string{{"after", t.After}, {"cron", t.Cron}, {"timeZone", t.TimeZone}, {"startingDeadline", t.StartingDeadline}} {
+				for _, at := range [][2]string{{"after", t.After}, {"cron", t.Cron}, {"timeZone", t.TimeZone},
+					{"startingDeadline", t.StartingDeadline}} {
 					if at[1] != "" {
 						e.printf(" %s %s", at[0], at[1])
 					}
@@ -383,7 +398,8 @@ func (e *explainer) lookups() {
 		if l.Conditional {
 			which += mayDrop
 		}
-		rows = append(rows, []string{cmp.Or(l.Name, "<computed>"), l.Type.GroupVersion().String() + " " + l.Type.Kind, namespace, which})
+		rows = append(rows, []string{cmp.Or(l.Name, "<computed>"), l.Type.GroupVersion().String() + " " + l.Type.Kind,
+			namespace, which})
 	}
 	e.table("OTHER OBJECTS", rows)
 }

@@ -64,8 +64,10 @@ func newInjectCommand() *cobra.Command {
 			return o.inject(c.Context())
 		},
 	}
-	c.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with Pods or Pod templates, or - for standard input (repeatable)")
-	c.Flags().StringArrayVar(&o.sources, "watchers", nil, "file or folder with objects to inject, or - for standard input (repeatable)")
+	c.Flags().StringArrayVarP(&o.files, "filename", "f", nil,
+		"file or folder with Pods or Pod templates, or - for standard input (repeatable)")
+	c.Flags().StringArrayVar(&o.sources, "watchers", nil,
+		"file or folder with objects to inject, or - for standard input (repeatable)")
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that do not state one")
 	c.Flags().StringVarP(&o.output, "output", "o", "yaml", "output format: yaml, json-patch or diff")
 	c.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "read subfolders as well")
@@ -84,7 +86,8 @@ func (o injectOptions) inject(ctx context.Context) error {
 	case write == nil:
 		return fmt.Errorf("--output: invalid value %q: must be yaml, json-patch or diff", o.output)
 	case len(o.files) == 0 || len(o.sources) == 0:
-		return errors.New("-f and --watchers are required: manifests with Pods, and objects to inject; see 'fescue inject --help'")
+		return errors.New(
+			"-f and --watchers are required: manifests with Pods, and objects to inject; see 'fescue inject --help'")
 	case slices.Contains(o.files, "-") && slices.Contains(o.sources, "-"):
 		return errors.New("-f and --watchers cannot both read standard input")
 	}
@@ -172,7 +175,9 @@ type injectedObject struct {
 }
 
 // injectObject injects into the Pod of an object, and reports what is not injected.
-func (o injectOptions) injectObject(v *vet.Vetter, object manifest.Object, injector *inject.Injector, candidates []*inject.Injection) injectedObject {
+func (o injectOptions) injectObject(
+	v *vet.Vetter, object manifest.Object, injector *inject.Injector, candidates []*inject.Injection,
+) injectedObject {
 	result := injectedObject{file: object.Position.File, before: object.Content, after: object.Content}
 	u := unstructured.Unstructured{Object: object.Content}
 	if result.template, result.hasPod = inject.TemplateOf(u.GroupVersionKind()); !result.hasPod {
@@ -190,7 +195,8 @@ func (o injectOptions) injectObject(v *vet.Vetter, object manifest.Object, injec
 	if err != nil {
 		return fail(err)
 	}
-	target := inject.Target{Text: text, Namespace: cmp.Or(u.GetNamespace(), o.namespace), Claims: inject.ClaimsOf(object.Content)}
+	target := inject.Target{Text: text, Namespace: cmp.Or(u.GetNamespace(), o.namespace),
+		Claims: inject.ClaimsOf(object.Content)}
 	injected, err := injector.Inject(context.Background(), target, candidates)
 	if err != nil {
 		return fail(err)
@@ -199,7 +205,9 @@ func (o injectOptions) injectObject(v *vet.Vetter, object manifest.Object, injec
 		v.Report.Errors = append(v.Report.Errors, objectFinding(object, warning))
 	}
 	if len(injected.Outcomes) == 0 {
-		v.Report.Advice = append(v.Report.Advice, objectFinding(object, "nothing is injected: the Pod has no annotation that requests it, and no selector matches its labels"))
+		v.Report.Advice = append(v.Report.Advice,
+			objectFinding(object,
+				"nothing is injected: the Pod has no annotation that requests it, and no selector matches its labels"))
 	}
 	if injected.Patch == nil {
 		return result

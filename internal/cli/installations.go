@@ -28,7 +28,8 @@ func (i installation) owns(namespace string) bool {
 // otherInstallations finds the installations in other namespaces than own, by their Deployments.
 // Installations that are being removed do not count.
 func otherInstallations(ctx context.Context, c *operator.Clients, own string) ([]installation, error) {
-	list, err := c.Typed.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: install.OperatorSelector()})
+	list, err := c.Typed.AppsV1().Deployments(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{LabelSelector: install.OperatorSelector()})
 	if err != nil {
 		return nil, fmt.Errorf("look for other installations: list deployments: %w", err)
 	}

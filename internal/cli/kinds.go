@@ -26,8 +26,10 @@ type kindOptions struct {
 func (o *kindOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringArrayVar(&o.dirs, "kinds", nil, "folder with a CUE package of kinds (repeatable)")
 	c.Flags().BoolVar(&o.shipped, "shipped-kinds", true, "include the kinds that Fescue ships")
-	c.Flags().DurationVar(&o.timeout, "load-timeout", defaultLoadTimeout, "CPU time that loading a kind of --kinds may take")
-	c.Flags().StringArrayVar(&o.types, "types", nil, "file or folder with the types of children: CRDs, or an OpenAPI document (kubectl get --raw /openapi/v2) (repeatable)")
+	c.Flags().DurationVar(&o.timeout, "load-timeout", defaultLoadTimeout,
+		"CPU time that loading a kind of --kinds may take")
+	c.Flags().StringArrayVar(&o.types, "types", nil,
+		"file or folder with the types of children: CRDs, or an OpenAPI document (kubectl get --raw /openapi/v2) (repeatable)")
 	if err := c.MarkFlagDirname("kinds"); err != nil {
 		panic(err) // the flag was added above
 	}

@@ -125,12 +125,13 @@ func newLoadKindsCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&only, "only", nil, "the kinds to load")
 	c.Flags().BoolVar(&list, "list", false, "list the kinds")
 	c.Flags().DurationVar(&timeout, "timeout", defaultLoadTimeout, "the CPU time to take for loading")
-	c.Flags().DurationVar(&proofTime, "prove", 0, "compare the kinds with CUE's evaluator, and the CPU time to take for that")
+	c.Flags().DurationVar(&proofTime, "prove", 0,
+		"compare the kinds with CUE's evaluator, and the CPU time to take for that")
 	return c
 }
 
-// exitBeyond ends the process when its CPU time is beyond the limit, or its memory beyond what it may have, in bytes. report
-// gets the name of the limit.
+// exitBeyond ends the process when its CPU time is beyond the limit, or its memory beyond what it may have, in bytes.
+// report gets the name of the limit.
 func exitBeyond(cpu *atomic.Pointer[cpuLimit], memory uint64, report func(limit string)) {
 	debug.SetGCPercent(50)              // garbage counts as well
 	debug.SetMemoryLimit(int64(memory)) // no more of it near the limit
@@ -164,16 +165,19 @@ func newLoader(timeout time.Duration, proves bool) (*loader, error) {
 	return &loader{executable, os.Args[0], timeout, proves}, err
 }
 
-// try loads the kinds of a folder, or those that --only in the flags names, or lists them, and proves what it loads. It returns
-// the limit that was exceeded, or what ended the process otherwise; an error means that it could not be run.
-func (l *loader) try(ctx context.Context, dir string, timeout time.Duration, flags ...string) (answer loadAnswer, err error) {
+// try loads the kinds of a folder, or those that --only in the flags names, or lists them, and proves what it loads. It
+// returns the limit that was exceeded, or what ended the process otherwise; an error means that it could not be run.
+func (l *loader) try(
+	ctx context.Context, dir string, timeout time.Duration, flags ...string,
+) (answer loadAnswer, err error) {
 	var proofTime time.Duration
 	if l.proves {
 		proofTime = proofFactor * l.timeout
 	}
 	limited, cancel := context.WithTimeout(ctx, wallFactor*(timeout+proofTime))
 	defer cancel()
-	command := append([]string{loadKindsCommand, "--timeout", timeout.String(), "--prove", proofTime.String()}, append(flags, "--", dir)...)
+	command := append([]string{loadKindsCommand, "--timeout", timeout.String(), "--prove", proofTime.String()},
+		append(flags, "--", dir)...)
 	child := exec.CommandContext(limited, l.executable, command...)
 	child.Args[0] = l.name
 	var out, problem limitedBuffer
@@ -219,8 +223,8 @@ func (l *loader) try(ctx context.Context, dir string, timeout time.Duration, fla
 	return answer, nil
 }
 
-// proveOthers adds proofs of the kinds that a process did not prove before it exceeded the limit: each in a process of its own,
-// so that no other kind counts. One that exceeds a limit alone is not compared.
+// proveOthers adds proofs of the kinds that a process did not prove before it exceeded the limit: each in a process of
+// its own, so that no other kind counts. One that exceeds a limit alone is not compared.
 func (l *loader) proveOthers(ctx context.Context, dir, limit string, answer loadAnswer) ([]load.Proof, error) {
 	proofs := answer.Proofs
 	if len(answer.Proves) == 1 {
@@ -256,7 +260,8 @@ func (l *loader) probe(ctx context.Context, dir string, tried func(load.Folder))
 	}
 	if len(listed.Kinds) == 0 {
 		tried(load.Folder{Dir: dir, Selected: true, Broken: []*syntax.LoadError{
-			{Check: mistake.LoadLimit, File: dir, Reason: "reading the package takes " + cmp.Or(listed.Exceeded, whole.Exceeded)},
+			{Check: mistake.LoadLimit, File: dir, Reason: "reading the package takes " +
+				cmp.Or(listed.Exceeded, whole.Exceeded)},
 		}})
 		return nil
 	}
@@ -273,7 +278,8 @@ func (l *loader) probe(ctx context.Context, dir string, tried func(load.Folder))
 	last := load.Folder{Dir: dir, Selected: true}
 	slow, err = l.tryEach(ctx, &last, l.timeout, left)
 	for _, s := range slow {
-		last.Broken = append(last.Broken, &syntax.LoadError{Check: mistake.LoadLimit, Kind: s.Name, File: s.File, Line: s.Line,
+		last.Broken = append(last.Broken, &syntax.LoadError{Check: mistake.LoadLimit, Kind: s.Name, File: s.File,
+			Line:   s.Line,
 			Reason: "loading takes " + s.exceeded + ": make its schema and its behaviour smaller"})
 	}
 	tried(last)
@@ -288,7 +294,9 @@ type exceeding struct {
 
 // tryEach tries kinds of a folder one by one. It adds those that can be loaded within the limits to the folder, and
 // returns the others.
-func (l *loader) tryEach(ctx context.Context, folder *load.Folder, timeout time.Duration, kinds []load.Listed) (beyond []exceeding, err error) {
+func (l *loader) tryEach(
+	ctx context.Context, folder *load.Folder, timeout time.Duration, kinds []load.Listed,
+) (beyond []exceeding, err error) {
 	answers := make([]loadAnswer, len(kinds))
 	var trying errgroup.Group
 	trying.SetLimit(runtime.GOMAXPROCS(0))

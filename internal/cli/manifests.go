@@ -36,26 +36,34 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&o.Namespace, "namespace", install.DefaultNamespace, "namespace that Fescue is installed in")
 	flags.StringVar(&o.Image, "image", defaultImage, "container image of Fescue")
-	flags.StringSliceVar(&o.Namespaces, "namespaced", nil, "namespaces to work in, with rights in these only (repeatable or comma-separated); all by default")
-	flags.IntVar(&o.Shards, "shards", 1, "number of shards that objects are divided into, by UID, with one replica for each")
-	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "let Fescue install and upgrade its CRDs itself, and grant it the rights to do so")
-	flags.BoolVar(&o.webhooks, "webhooks", true, "register admission webhooks for objects of the kinds, and for Pods that request a sidecar")
+	flags.StringSliceVar(&o.Namespaces, "namespaced", nil,
+		"namespaces to work in, with rights in these only (repeatable or comma-separated); all by default")
+	flags.IntVar(&o.Shards, "shards", 1,
+		"number of shards that objects are divided into, by UID, with one replica for each")
+	flags.BoolVar(&o.InstallCRDs, "install-crds", false,
+		"let Fescue install and upgrade its CRDs itself, and grant it the rights to do so")
+	flags.BoolVar(&o.webhooks, "webhooks", true,
+		"register admission webhooks for objects of the kinds, and for Pods that request a sidecar")
 	flags.StringArrayVar(
 		&o.APIServers,
 		"api-server-cidr",
 		nil,
 		"address range of the API server, like 10.0.0.0/28; the NetworkPolicy then allows no other clients of the webhooks (repeatable)",
 	)
-	flags.BoolVar(&o.Monitoring, "service-monitor", false, "add a ServiceMonitor and alert rules for the Prometheus operator")
-	flags.BoolVar(&o.MetricsAuth, "metrics-auth", false, "serve metrics over HTTPS to authorized clients only, such as those with the ClusterRole whose name ends in -metrics-reader")
-	flags.StringArrayVar(&o.types, "type", nil, "KIND.GROUP=PLURAL of a child type that is neither built into Kubernetes nor in a CRD of --types (repeatable)")
+	flags.BoolVar(&o.Monitoring, "service-monitor", false,
+		"add a ServiceMonitor and alert rules for the Prometheus operator")
+	flags.BoolVar(&o.MetricsAuth, "metrics-auth", false,
+		"serve metrics over HTTPS to authorized clients only, such as those with the ClusterRole whose name ends in -metrics-reader")
+	flags.StringArrayVar(&o.types, "type", nil,
+		"KIND.GROUP=PLURAL of a child type that is neither built into Kubernetes nor in a CRD of --types (repeatable)")
 }
 
 // load loads the kinds, and reads the folders that are mounted.
 func (o *installOptions) load(ctx context.Context) (*load.Kinds, install.Options, error) {
 	options := o.Options
 	if o.Shards < 1 {
-		return nil, options, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, install.MaxShards)
+		return nil, options, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards,
+			install.MaxShards)
 	}
 	loaded, err := o.kinds.load(ctx)
 	if err := errors.Join(loaded.BrokenError(), err); err != nil {
@@ -164,8 +172,10 @@ Deployment mounts.`,
 	}
 	o.addFlags(c)
 	c.Flags().StringVar(&outputDir, "output-dir", "", "write files for kustomize into this folder, instead of printing")
-	c.Flags().BoolVar(&argoCD, "argocd", false, "print a ConfigMap with the health checks of the kinds for Argo CD, and nothing else")
-	c.Flags().StringVar(&chartDir, "chart", "", "write a Helm chart into this folder, instead of printing; other flags set the defaults of its values")
+	c.Flags().BoolVar(&argoCD, "argocd", false,
+		"print a ConfigMap with the health checks of the kinds for Argo CD, and nothing else")
+	c.Flags().StringVar(&chartDir, "chart", "",
+		"write a Helm chart into this folder, instead of printing; other flags set the defaults of its values")
 	c.MarkFlagsMutuallyExclusive("argocd", "output-dir", "chart")
 	c.MarkFlagsMutuallyExclusive("chart", "namespace")    // Helm has this flag
 	c.MarkFlagsMutuallyExclusive("chart", "install-crds") // the chart upgrades them
@@ -210,8 +220,8 @@ func readSource(dir string) (install.Source, error) {
 	return source, nil
 }
 
-// writeGenerated writes files into a folder, and removes files that begin with a header and are no longer among them from a
-// part of it.
+// writeGenerated writes files into a folder, and removes files that begin with a header and are no longer among them
+// from a part of it.
 func writeGenerated(dir, part string, files map[string][]byte, header string) error {
 	for path, content := range files {
 		if err := writeFile(filepath.Join(dir, path), content); err != nil {
@@ -246,7 +256,8 @@ func writeFile(file string, content []byte) error {
 
 // isDefinition reports whether an object is a CRD.
 func isDefinition(object *unstructured.Unstructured) bool {
-	return object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+	return object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io",
+		Kind: "CustomResourceDefinition"}
 }
 
 // reversed returns objects in the order in which they are removed.

@@ -95,11 +95,13 @@ func migrate(ctx context.Context, out io.Writer, o *migrateOptions, names []stri
 func migrateKind(ctx context.Context, out io.Writer, clients *operator.Clients, k *kind.Kind, dryRun bool) error {
 	var failed error
 	printf := func(format string, args ...any) {
-		if _, err := fmt.Fprintf(out, "%s: "+format+"\n", slices.Concat([]any{k.Name()}, args)...); err != nil && failed == nil {
+		if _, err := fmt.Fprintf(out, "%s: "+format+"\n", slices.Concat([]any{k.Name()}, args)...); err != nil &&
+			failed == nil {
 			failed = err
 		}
 	}
-	m := crds.Migration{Client: clients.Dynamic, DryRun: dryRun, Progress: func(done, total int) { printf("%d of %d objects", done, total) }}
+	m := crds.Migration{Client: clients.Dynamic, DryRun: dryRun,
+		Progress: func(done, total int) { printf("%d of %d objects", done, total) }}
 	migrated, err := m.Run(ctx, k)
 	former := strings.Join(migrated.Former, " and ")
 	switch {
@@ -108,9 +110,11 @@ func migrateKind(ctx context.Context, out io.Writer, clients *operator.Clients, 
 	case len(migrated.Former) == 0:
 		printf("all objects are stored as %s", migrated.Version)
 	case dryRun:
-		printf("%d objects, some of which may be stored as %s, would be stored as %s", migrated.Objects, former, migrated.Version)
+		printf("%d objects, some of which may be stored as %s, would be stored as %s", migrated.Objects, former,
+			migrated.Version)
 	default:
-		printf("%d objects are stored as %s, of which %d were stored as %s; that is no longer in use", migrated.Objects, migrated.Version, migrated.Rewritten, former)
+		printf("%d objects are stored as %s, of which %d were stored as %s; that is no longer in use", migrated.Objects,
+			migrated.Version, migrated.Rewritten, former)
 	}
 	released, err := releaseUnused(ctx, clients.Dynamic, k, dryRun)
 	switch {
@@ -149,7 +153,8 @@ func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, 
 				case apierrors.IsNotFound(err):
 					return nil
 				case err != nil:
-					return fmt.Errorf("remove the finalizer of %s %s/%s: %w", k.Name(), object.GetNamespace(), object.GetName(), err)
+					return fmt.Errorf("remove the finalizer of %s %s/%s: %w", k.Name(), object.GetNamespace(),
+						object.GetName(), err)
 				}
 			}
 			released++

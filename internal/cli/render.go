@@ -50,8 +50,10 @@ names the child of the kind. Objects written by hand may also be in the file of 
 		},
 	}
 	o.kinds.addFlags(c)
-	c.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with the objects, or - for standard input (repeatable)")
-	c.Flags().StringArrayVar(&o.observed, "observed", nil, "file or folder with existing objects, such as children, or - for standard input (repeatable)")
+	c.Flags().StringArrayVarP(&o.files, "filename", "f", nil,
+		"file or folder with the objects, or - for standard input (repeatable)")
+	c.Flags().StringArrayVar(&o.observed, "observed", nil,
+		"file or folder with existing objects, such as children, or - for standard input (repeatable)")
 	c.Flags().StringVar(&o.now, "now", "", "time to render for, in RFC 3339; the current time by default")
 	c.Flags().StringVarP(&o.output, "output", "o", "yaml", "output format: yaml or json")
 	if err := c.MarkFlagRequired("filename"); err != nil {

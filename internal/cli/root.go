@@ -89,7 +89,9 @@ their objects look like and how they behave.`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newExplainCommand(), newRenderCommand(), newTestCommand(), newInjectCommand(),
-		newManifestsCommand(), newMigrateCommand(), newUninstallCommand(), newStatusCommand(), newVersionCommand(), newLoadKindsCommand())
+	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newExplainCommand(), newRenderCommand(),
+		newTestCommand(), newInjectCommand(),
+		newManifestsCommand(), newMigrateCommand(), newUninstallCommand(), newStatusCommand(), newVersionCommand(),
+		newLoadKindsCommand())
 	return root
 }

@@ -56,7 +56,8 @@ kind that is not loaded, if it still has objects in the namespace.`,
 	o.kinds.addFlags(c)
 	flags := c.Flags()
 	o.AddFlags(flags)
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the objects; defaults to the namespace of the kubeconfig context")
+	flags.StringVarP(&o.namespace, "namespace", "n", "",
+		"namespace of the objects; defaults to the namespace of the kubeconfig context")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "show objects in all namespaces")
 	flags.StringVarP(&o.output, "output", "o", "table", "output format: table or json")
 	completeCluster(c, &o.ClusterOptions)
@@ -82,9 +83,11 @@ func status(ctx context.Context, out, notes io.Writer, o *statusOptions) error {
 		namespace = metav1.NamespaceAll
 	}
 	var rows []statusRow
-	errs := []error{loaded.BrokenError()} // neither a kind that fails to load nor one that cannot be listed hides another
+	// neither a kind that fails to load nor one that cannot be listed hides another
+	errs := []error{loaded.BrokenError()}
 	for _, k := range loaded.All() {
-		list, err := clients.Dynamic.Resource(k.GroupVersionResource()).Namespace(namespaceFor(k, namespace)).List(ctx, metav1.ListOptions{})
+		list, err := clients.Dynamic.Resource(k.GroupVersionResource()).Namespace(namespaceFor(k, namespace)).List(ctx,
+			metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			continue // its CRD is not installed, so there is no object
 		}
@@ -105,9 +108,11 @@ func status(ctx context.Context, out, notes io.Writer, o *statusOptions) error {
 	return errors.Join(p.print(rows), errors.Join(errs...))
 }
 
-// noteUnloaded prints the CRDs of kinds that are not among these, and that have objects. A user who may not list the CRDs,
-// or the objects, gets no note of them.
-func noteUnloaded(ctx context.Context, notes io.Writer, clients *operator.Clients, kinds []*kind.Kind, namespace string) error {
+// noteUnloaded prints the CRDs of kinds that are not among these, and that have objects. A user who may not list the
+// CRDs, or the objects, gets no note of them.
+func noteUnloaded(
+	ctx context.Context, notes io.Writer, clients *operator.Clients, kinds []*kind.Kind, namespace string,
+) error {
 	names, err := clients.Unloaded(ctx, kinds)
 	if apierrors.IsForbidden(err) {
 		return nil
@@ -177,7 +182,8 @@ type statusRow struct {
 // newRow names an object, which is in progress as far as nothing else is known of it.
 func newRow(k *kind.Kind, object *unstructured.Unstructured) statusRow {
 	return statusRow{
-		Namespace: object.GetNamespace(), Kind: k.GroupVersionKind.Kind, Group: k.GroupVersionKind.Group, Name: object.GetName(),
+		Namespace: object.GetNamespace(), Kind: k.GroupVersionKind.Kind, Group: k.GroupVersionKind.Group,
+		Name:    object.GetName(),
 		Created: object.GetCreationTimestamp(), Health: inProgress,
 	}
 }
@@ -200,7 +206,8 @@ func rowOf(k *kind.Kind, object *unstructured.Unstructured) statusRow {
 	for _, c := range row.Conditions {
 		main := c.Type == "Ready" || c.Type == "Succeeded"
 		switch {
-		case c.Type == "Stalled" && c.Status == metav1.ConditionTrue, c.Type == "Succeeded" && c.Status == metav1.ConditionFalse:
+		case c.Type == "Stalled" && c.Status == metav1.ConditionTrue, c.Type == "Succeeded" &&
+			c.Status == metav1.ConditionFalse:
 			row.Health = failed
 		case main && c.Status == metav1.ConditionTrue && row.Health != failed:
 			row.Health = current
@@ -211,7 +218,8 @@ func rowOf(k *kind.Kind, object *unstructured.Unstructured) statusRow {
 			row.Reason, row.Message = c.Reason, c.Message
 		}
 	}
-	if c := meta.FindStatusCondition(row.Conditions, "Injected"); c != nil && c.Status == metav1.ConditionFalse && row.Health != failed {
+	if c := meta.FindStatusCondition(row.Conditions, "Injected"); c != nil && c.Status == metav1.ConditionFalse &&
+		row.Health != failed {
 		row.Health, row.Reason, row.Message = degraded, c.Reason, c.Message
 	}
 	switch {
@@ -234,7 +242,8 @@ type statusPrinter struct {
 // print prints all rows, unhealthy objects first.
 func (p *statusPrinter) print(rows []statusRow) error {
 	slices.SortFunc(rows, func(a, b statusRow) int {
-		return cmp.Or(cmp.Compare(a.Health, b.Health), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Health, b.Health), cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name))
 	})
 	if p.o.output == "json" {
 		encoder := json.NewEncoder(p.out)
@@ -256,7 +265,8 @@ func (p *statusPrinter) printTable(rows []statusRow) error {
 	}
 	table := &metav1.Table{}
 	for _, name := range columns {
-		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
+		table.ColumnDefinitions = append(table.ColumnDefinitions,
+			metav1.TableColumnDefinition{Name: name, Type: "string"})
 	}
 	for _, row := range rows {
 		table.Rows = append(table.Rows, metav1.TableRow{Cells: p.cells(row)})

@@ -86,13 +86,17 @@ func decoratedRow(k *kind.Kind, object *unstructured.Unstructured, v *plan.View)
 }
 
 // listType lists the objects of a type, and returns where it is served.
-func listType(ctx context.Context, c *operator.Clients, gvk schema.GroupVersionKind, namespace, selector string) ([]unstructured.Unstructured, plan.ChildType, error) {
+func listType(
+	ctx context.Context, c *operator.Clients, gvk schema.GroupVersionKind, namespace, selector string,
+) ([]unstructured.Unstructured, plan.ChildType, error) {
 	mapping, err := c.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, plan.ChildType{}, err
 	}
-	served := plan.ChildType{Resource: mapping.Resource, IsNamespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}
-	list, err := c.Dynamic.Resource(mapping.Resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	served := plan.ChildType{Resource: mapping.Resource,
+		IsNamespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}
+	list, err := c.Dynamic.Resource(mapping.Resource).Namespace(namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, served, fmt.Errorf("list %s: %w", mapping.Resource.GroupResource(), err)
 	}
@@ -110,7 +114,8 @@ func findFor(ctx context.Context, c *operator.Clients, k *kind.Kind, object *uns
 		if err != nil {
 			return nil, err
 		}
-		client := c.Dynamic.Resource(mapping.Resource).Namespace(l.In(object.GetNamespace(), mapping.Scope.Name() == meta.RESTScopeNameNamespace))
+		client := c.Dynamic.Resource(mapping.Resource).Namespace(
+			l.In(object.GetNamespace(), mapping.Scope.Name() == meta.RESTScopeNameNamespace))
 		if l.Selector == nil {
 			found, err := client.Get(ctx, l.ObjectName, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
@@ -133,7 +138,8 @@ func findFor(ctx context.Context, c *operator.Clients, k *kind.Kind, object *uns
 // lastWarning returns the last Warning of Fescue about an object, to be appended to a message; it is
 // empty if there is none, or the user may not read Events.
 func lastWarning(ctx context.Context, c *operator.Clients, object *unstructured.Unstructured) string {
-	list, err := c.Typed.EventsV1().Events(object.GetNamespace()).List(ctx, metav1.ListOptions{FieldSelector: "regarding.uid=" + string(object.GetUID())})
+	list, err := c.Typed.EventsV1().Events(object.GetNamespace()).List(ctx,
+		metav1.ListOptions{FieldSelector: "regarding.uid=" + string(object.GetUID())})
 	if err != nil {
 		return ""
 	}
@@ -147,7 +153,9 @@ func lastWarning(ctx context.Context, c *operator.Clients, object *unstructured.
 }
 
 // addDecorated adds the rows of all decorators.
-func addDecorated(ctx context.Context, c *operator.Clients, decorators []*kind.Kind, namespace string, rows []statusRow) ([]statusRow, error) {
+func addDecorated(
+	ctx context.Context, c *operator.Clients, decorators []*kind.Kind, namespace string, rows []statusRow,
+) ([]statusRow, error) {
 	var errs []error
 	for _, k := range decorators {
 		decorated, err := decoratedRows(ctx, c, k, namespace)

@@ -213,7 +213,8 @@ func (o testOptions) testFile(dir, file string, kinds *load.Kinds) (passed bool,
 		result = "FAIL"
 	}
 	if o.verbose || len(report) > 0 {
-		o.printf("--- %s: %s (%.2fs)\n%s", result, name, time.Since(began).Seconds(), indented(strings.Join(report, "")))
+		o.printf("--- %s: %s (%.2fs)\n%s", result, name, time.Since(began).Seconds(),
+			indented(strings.Join(report, "")))
 	}
 	return len(report) == 0, nil
 }

@@ -54,9 +54,12 @@ Deleted objects of kinds with onDelete pass their phases while the operator stil
 --on-delete-timeout, also if it does not run, uninstall removes their finalizer. It does not wait
 for other deletions to end; 'kubectl wait --for=delete' does.
 
-Children of an early version of Fescue may have the finalizer fescue.dev/recorded. Fescue no longer removes it. To remove it from a Pod:
+Children of an early version of Fescue may have the finalizer fescue.dev/recorded. Fescue no
+longer removes it. To remove it from a Pod:
 
-  kubectl patch pod NAME --type=json -p '[{"op": "test", "path": "/metadata/finalizers/0", "value": "fescue.dev/recorded"}, {"op": "remove", "path": "/metadata/finalizers/0"}]'`,
+  kubectl patch pod NAME --type=json -p '[
+    {"op": "test", "path": "/metadata/finalizers/0", "value": "fescue.dev/recorded"},
+    {"op": "remove", "path": "/metadata/finalizers/0"}]'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return uninstall(c.Context(), c.OutOrStdout(), &o) },
 	}
@@ -66,7 +69,8 @@ Children of an early version of Fescue may have the finalizer fescue.dev/recorde
 	flags.BoolVar(&o.deleteObjects, "delete-objects", false, "delete the objects of the kinds and their children")
 	flags.BoolVar(&o.keepCRDs, "keep-crds", false, "keep the CRDs and the objects of the kinds")
 	flags.BoolVar(&o.keepNamespace, "keep-namespace", false, "keep the namespace that Fescue is installed in")
-	flags.DurationVar(&o.onDeleteTimeout, "on-delete-timeout", time.Minute, "how long deleted objects may take for the onDelete phases of their kinds")
+	flags.DurationVar(&o.onDeleteTimeout, "on-delete-timeout", time.Minute,
+		"how long deleted objects may take for the onDelete phases of their kinds")
 	c.MarkFlagsMutuallyExclusive("delete-objects", "keep-crds")
 	completeCluster(c, &o.ClusterOptions)
 	return c
@@ -102,7 +106,8 @@ func (r *remover) removeAll(ctx context.Context, found, objects []*unstructured.
 	last := createdByOperator(r.o.Options)
 	for _, object := range objects {
 		switch {
-		case r.o.keepCRDs && isDefinition(object), r.o.keepNamespace && isNamespace(object), len(r.others) > 0 && isShared(object):
+		case r.o.keepCRDs && isDefinition(object), r.o.keepNamespace && isNamespace(object), len(r.others) > 0 &&
+			isShared(object):
 		case isWebhookConfiguration(object):
 			webhooks = append(webhooks, object)
 		case isDefinition(object) || isNamespace(object):
@@ -190,7 +195,8 @@ func (r *remover) objectsToDelete(ctx context.Context) ([]*unstructured.Unstruct
 		if len(found) > 0 && !r.o.deleteObjects {
 			errs = append(
 				errs,
-				fmt.Errorf("%d objects of %s exist, such as %s/%s: delete them, or set --delete-objects or --keep-crds", len(found), k.Name(), found[0].GetNamespace(), found[0].GetName()),
+				fmt.Errorf("%d objects of %s exist, such as %s/%s: delete them, or set --delete-objects or --keep-crds",
+					len(found), k.Name(), found[0].GetNamespace(), found[0].GetName()),
 			)
 		}
 		all = append(all, slices.DeleteFunc(found, r.isOthers)...)
@@ -201,7 +207,8 @@ func (r *remover) objectsToDelete(ctx context.Context) ([]*unstructured.Unstruct
 // isOthers reports whether the namespace of an object belongs to another installation, or not to this one.
 func (r *remover) isOthers(object *unstructured.Unstructured) bool {
 	owns := func(i installation) bool { return i.owns(object.GetNamespace()) }
-	return len(r.others) > 0 && (!owns(installation{r.o.Namespace, r.o.Namespaces}) || slices.ContainsFunc(r.others, owns))
+	return len(r.others) > 0 && (!owns(installation{r.o.Namespace, r.o.Namespaces}) ||
+		slices.ContainsFunc(r.others, owns))
 }
 
 // removeObjects deletes objects of kinds after their children: the garbage collector cannot look up owners
@@ -212,10 +219,11 @@ func (r *remover) removeObjects(ctx context.Context, objects []*unstructured.Uns
 	if err != nil || len(objects) == 0 {
 		return err
 	}
-	err = wait.PollUntilContextTimeout(ctx, time.Second, r.o.onDeleteTimeout, true, func(context.Context) (bool, error) {
-		held, err := r.heldObjects(ctx)
-		return len(held) == 0, err
-	})
+	err = wait.PollUntilContextTimeout(ctx, time.Second, r.o.onDeleteTimeout, true,
+		func(context.Context) (bool, error) {
+			held, err := r.heldObjects(ctx)
+			return len(held) == 0, err
+		})
 	if wait.Interrupted(err) {
 		return ctx.Err()
 	}
@@ -228,20 +236,25 @@ func (r *remover) removeOperator(ctx context.Context, deployments []*unstructure
 	if err := r.remove(ctx, metav1.DeletePropagationForeground, deployments); err != nil {
 		return err
 	}
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, operatorTimeout, true, func(ctx context.Context) (bool, error) {
-		list, err := r.Typed.AppsV1().Deployments(r.o.Namespace).List(ctx, metav1.ListOptions{LabelSelector: install.OperatorSelector()})
-		return err == nil && len(list.Items) == 0, err
-	})
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, operatorTimeout, true,
+		func(ctx context.Context) (bool, error) {
+			list, err := r.Typed.AppsV1().Deployments(r.o.Namespace).List(ctx,
+				metav1.ListOptions{LabelSelector: install.OperatorSelector()})
+			return err == nil && len(list.Items) == 0, err
+		})
 	if err != nil {
-		return fmt.Errorf("wait until the Deployment in namespace %s is deleted: %w; run the command again", r.o.Namespace, err)
+		return fmt.Errorf("wait until the Deployment in namespace %s is deleted: %w; run the command again",
+			r.o.Namespace, err)
 	}
 	return nil
 }
 
 // acceptAll lets the API server accept any object of the CRDs that are to be deleted, where there still are objects: it
-// rejects all writes of some that became invalid, also those that remove finalizers, and nothing would ever delete them.
+// rejects all writes of some that became invalid, also those that remove finalizers, and nothing would ever delete
+// them.
 func (r *remover) acceptAll(ctx context.Context) error {
-	anything := map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+	anything := map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+		"x-kubernetes-preserve-unknown-fields": true}}
 	for _, k := range r.kinds {
 		left, err := r.list(ctx, k.GroupVersionKind.GroupKind())
 		if err != nil {
@@ -289,7 +302,8 @@ func (r *remover) releaseObjects(ctx context.Context) error {
 		if held.object.GetDeletionTimestamp() == nil {
 			continue
 		}
-		if _, err := fmt.Fprintf(r.out, "%s %s/%s released: %s\n", held.object.GetKind(), held.object.GetNamespace(), held.object.GetName(), held.left()); err != nil {
+		if _, err := fmt.Fprintf(r.out, "%s %s/%s released: %s\n", held.object.GetKind(), held.object.GetNamespace(),
+			held.object.GetName(), held.left()); err != nil {
 			return err
 		}
 	}
@@ -347,7 +361,8 @@ func (r *remover) removeFinalizer(ctx context.Context, object *unstructured.Unst
 		return err
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("remove the finalizer of %s %s/%s: %w", resource, object.GetNamespace(), object.GetName(), err)
+		return fmt.Errorf("remove the finalizer of %s %s/%s: %w", resource, object.GetNamespace(), object.GetName(),
+			err)
 	}
 	return nil
 }
@@ -361,7 +376,8 @@ func (r *remover) printKept() error {
 	for _, other := range r.others {
 		namespaces = append(namespaces, other.namespace)
 	}
-	_, err := fmt.Fprintf(r.out, "kept the CRDs and the roles for users, which the installation in %s needs\n", strings.Join(namespaces, ", "))
+	_, err := fmt.Fprintf(r.out, "kept the CRDs and the roles for users, which the installation in %s needs\n",
+		strings.Join(namespaces, ", "))
 	return err
 }
 
@@ -390,7 +406,9 @@ func (r *remover) list(ctx context.Context, of schema.GroupKind) ([]*unstructure
 }
 
 // remove deletes the objects that exist.
-func (r *remover) remove(ctx context.Context, propagation metav1.DeletionPropagation, objects []*unstructured.Unstructured) error {
+func (r *remover) remove(
+	ctx context.Context, propagation metav1.DeletionPropagation, objects []*unstructured.Unstructured,
+) error {
 	for _, object := range objects {
 		client, resource, err := r.clientFor(object)
 		if meta.IsNoMatchError(err) {
@@ -414,5 +432,6 @@ func (r *remover) clientFor(object *unstructured.Unstructured) (dynamic.Resource
 	if err != nil {
 		return nil, "", err
 	}
-	return r.Dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace()), mapping.Resource.GroupResource().String(), nil
+	return r.Dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace()),
+		mapping.Resource.GroupResource().String(), nil
 }

@@ -36,7 +36,8 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(c.OutOrStdout(), "fescue %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(c.OutOrStdout(), "fescue %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS,
+				runtime.GOARCH)
 			return err
 		},
 	}

@@ -100,7 +100,8 @@ func newVetCommand() *cobra.Command {
 	o.kinds.proves = true
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "output format: text or json")
 	c.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "read subfolders as well")
-	c.Flags().BoolVar(&o.ignoreUnknown, "ignore-unknown-kinds", false, "skip all objects of unknown kinds, or with =false none; by default, skip those of groups without a kind")
+	c.Flags().BoolVar(&o.ignoreUnknown, "ignore-unknown-kinds", false,
+		"skip all objects of unknown kinds, or with =false none; by default, skip those of groups without a kind")
 	return c
 }
 
@@ -110,7 +111,8 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 		return fmt.Errorf("--output: invalid value %q: must be text or json", o.output)
 	}
 	if len(args) == 0 && len(o.kinds.dirs) == 0 {
-		return errors.New("nothing to vet: name files or folders with manifests, - for standard input, or --kinds DIR to check kinds; see 'fescue vet --help'")
+		return errors.New(
+			"nothing to vet: name files or folders with manifests, - for standard input, or --kinds DIR to check kinds; see 'fescue vet --help'")
 	}
 	kinds, err := o.kinds.load(ctx) // checks them as well (package check): Broken has the mistakes
 	if err != nil {
@@ -165,7 +167,8 @@ func (o vetOptions) printProofs(proofs []load.Proof, loaded []*kind.Kind) {
 	}
 	for _, p := range proofs {
 		switch {
-		case !slices.ContainsFunc(loaded, func(k *kind.Kind) bool { return k.LoadName() == p.Kind }), p.Difference != nil:
+		case !slices.ContainsFunc(loaded, func(k *kind.Kind) bool { return k.LoadName() == p.Kind }),
+			p.Difference != nil:
 		case p.Limit != "":
 			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: that takes %s\n", p.Kind, p.Limit)
 		case p.Compared == 0:
@@ -173,7 +176,8 @@ func (o vetOptions) printProofs(proofs []load.Proof, loaded []*kind.Kind) {
 		case p.Ways == 0:
 			_, _ = fmt.Fprintf(o.standardError, "#%s is as in CUE for %d objects\n", p.Kind, p.Compared)
 		default:
-			_, _ = fmt.Fprintf(o.standardError, "#%s is as in CUE for %d objects, which took %d of %d ways\n", p.Kind, p.Compared, p.Taken, p.Ways)
+			_, _ = fmt.Fprintf(o.standardError, "#%s is as in CUE for %d objects, which took %d of %d ways\n", p.Kind,
+				p.Compared, p.Taken, p.Ways)
 		}
 	}
 }

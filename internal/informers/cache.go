@@ -27,7 +27,10 @@ type Cache struct {
 // with Informers.Start. It is for objects that no one else caches in the same form.
 //
 // Objects are stored as projection.Objects, and all users get them decoded; others as they are.
-func NewCache(resource schema.GroupVersionResource, namespaces []string, newInformer func(namespace string) (cache.SharedIndexInformer, error)) (*Cache, error) {
+func NewCache(
+	resource schema.GroupVersionResource, namespaces []string,
+	newInformer func(namespace string) (cache.SharedIndexInformer, error),
+) (*Cache, error) {
 	c := &Cache{resource: resource, informers: make(map[string]cache.SharedIndexInformer, len(namespaces))}
 	for _, namespace := range namespaces {
 		informer, err := newInformer(namespace)

@@ -51,7 +51,8 @@ func (c streaming) source(selection Selection, namespace string, kept projection
 	shared := newFilter(selection.Share)
 	send := func(ctx context.Context, options metav1.ListOptions) (io.ReadCloser, error) {
 		selection.narrow(&options)
-		return c.client.Get().AbsPath(pathOf(selection.Resource, namespace)).SetHeader("Accept", runtime.ContentTypeJSON).
+		return c.client.Get().AbsPath(pathOf(selection.Resource, namespace)).SetHeader("Accept",
+			runtime.ContentTypeJSON).
 			SpecificallyVersionedParams(&options, parameters, schema.GroupVersion{Version: "v1"}).Stream(ctx)
 	}
 	return Source{
@@ -76,7 +77,8 @@ func (c streaming) source(selection Selection, namespace string, kept projection
 			if options.SendInitialEvents != nil {
 				shared.begin()
 			}
-			return watcher(&events{close: func() { _ = body.Close() }, next: newFrames(body).next, kept: kept, shared: shared, from: options.ResourceVersion}), nil
+			return watcher(&events{close: func() { _ = body.Close() }, next: newFrames(body).next, kept: kept,
+				shared: shared, from: options.ResourceVersion}), nil
 		},
 	}
 }
@@ -182,7 +184,8 @@ type events struct {
 
 // watcher returns a watch with these events.
 func watcher(e *events) watch.Interface {
-	return watch.NewStreamWatcher(e, apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding"))
+	return watch.NewStreamWatcher(e, apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet,
+		"ClientWatchDecoding"))
 }
 
 // Close implements watch.Decoder.
@@ -263,7 +266,8 @@ func (c whole) source(selection Selection, namespace string, kept projection.Pro
 			if options.Continue == "" && options.Limit != versionOnly {
 				shared.begin()
 			}
-			list := &projection.List{ListMeta: metav1.ListMeta{ResourceVersion: found.GetResourceVersion(), Continue: found.GetContinue()}}
+			list := &projection.List{ListMeta: metav1.ListMeta{ResourceVersion: found.GetResourceVersion(),
+				Continue: found.GetContinue()}}
 			return list, meta.EachListItem(found, func(object runtime.Object) error {
 				text, err := textOf(object)
 				if err != nil {
@@ -278,7 +282,8 @@ func (c whole) source(selection Selection, namespace string, kept projection.Pro
 			if err != nil {
 				return nil, err
 			}
-			return watcher(&events{close: watched.Stop, next: func() ([]byte, error) { return nextFrame(watched) }, kept: kept, shared: shared, from: options.ResourceVersion}), nil
+			return watcher(&events{close: watched.Stop, next: func() ([]byte, error) { return nextFrame(watched) },
+				kept: kept, shared: shared, from: options.ResourceVersion}), nil
 		},
 		Client: c.client,
 	}

@@ -78,6 +78,7 @@ func olderThan(version, seen string) *apierrors.StatusError {
 	if order, err := resourceversion.CompareResourceVersion(version, seen); err != nil || order >= 0 {
 		return nil
 	}
-	return apierrors.NewResourceExpired(fmt.Sprintf("the API server is at resource version %s, and %s was seen before, "+
-		"so etcd was restored from an older copy: reading all objects again", version, seen))
+	return apierrors.NewResourceExpired(
+		fmt.Sprintf("the API server is at resource version %s, and %s was seen before, "+
+			"so etcd was restored from an older copy: reading all objects again", version, seen))
 }

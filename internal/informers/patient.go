@@ -79,7 +79,9 @@ func (i *Informers) NewInformer(
 }
 
 // NewInformer returns an informer of a source. Its lists and watches are retried within retryMax.
-func NewInformer(resource schema.GroupVersionResource, source Source, example runtime.Object, indexers cache.Indexers, report Failed) cache.SharedIndexInformer {
+func NewInformer(
+	resource schema.GroupVersionResource, source Source, example runtime.Object, indexers cache.Indexers, report Failed,
+) cache.SharedIndexInformer {
 	failed := func(err error) {
 		if report != nil {
 			report(resource.GroupResource(), err)
@@ -87,7 +89,8 @@ func NewInformer(resource schema.GroupVersionResource, source Source, example ru
 	}
 	f := &follower{source: source, failed: failed}
 	patient := &cache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.watch}
-	return cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(patient, source.Client), example,
+	return cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(patient, source.Client),
+		example,
 		cache.SharedIndexInformerOptions{Indexers: indexers, ObjectDescription: resource.String()})
 }
 

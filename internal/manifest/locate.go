@@ -152,7 +152,8 @@ func nameAt(path, name string, first bool) int {
 		step = name
 	}
 	for _, step := range []string{step, "[" + name + "]"} {
-		if rest, ok := strings.CutPrefix(path, step); ok && step != "" && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+		if rest, ok := strings.CutPrefix(path, step); ok && step != "" &&
+			(rest == "" || rest[0] == '.' || rest[0] == '[') {
 			return len(step)
 		}
 	}

@@ -81,7 +81,8 @@ func (r *reader) read(text []byte) {
 		var rejected []int
 		chunks, rejected = splitYAML(text)
 		for _, line := range rejected {
-			r.fail(Position{r.file, line + 1, 4}, Syntax, "only a comment may follow --- on its line: kubectl rejects anything else")
+			r.fail(Position{r.file, line + 1, 4}, Syntax,
+				"only a comment may follow --- on its line: kubectl rejects anything else")
 		}
 	}
 	for _, c := range chunks {

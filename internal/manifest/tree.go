@@ -128,7 +128,8 @@ func (r *reader) readKeys(d *document, node *yaml.Node) (ok bool) {
 			}
 			d.names[key] = name
 			if first, found := seen[name]; found {
-				r.fail(d.position(key), DuplicateKey, "duplicate key %q: the first is in line %d%s", name, d.position(first).Line, hint(surprise(key)))
+				r.fail(d.position(key), DuplicateKey, "duplicate key %q: the first is in line %d%s", name,
+					d.position(first).Line, hint(surprise(key)))
 				continue
 			}
 			seen[name] = key

@@ -47,7 +47,8 @@ func (o *ClusterOptions) AddFlags(flags *pflag.FlagSet) {
 func (o *ClusterOptions) Config() (config *rest.Config, namespace string, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: o.Context})
 	config, err = loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, "", errors.New("no cluster is configured: set --kubeconfig or $KUBECONFIG, or run in a cluster")
@@ -99,7 +100,8 @@ func Connect(config *rest.Config) (*Clients, error) {
 	case apierrors.IsUnauthorized(err):
 		return nil, fmt.Errorf("the API server %s does not accept the credentials: %w; check --kubeconfig and --context", config.Host, err)
 	case err != nil:
-		return nil, fmt.Errorf("the API server %s cannot be reached: %w; check --kubeconfig and --context", config.Host, err)
+		return nil, fmt.Errorf("the API server %s cannot be reached: %w; check --kubeconfig and --context", config.Host,
+			err)
 	}
 	return c, nil
 }
@@ -113,7 +115,8 @@ var startBackoff = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jit
 func atStart(send func() error) error {
 	return retry.OnError(startBackoff, func(err error) bool {
 		var answer apierrors.APIStatus
-		return errors.As(err, &answer) && (answer.Status().Code == http.StatusTooManyRequests || answer.Status().Code >= http.StatusInternalServerError)
+		return errors.As(err, &answer) && (answer.Status().Code == http.StatusTooManyRequests ||
+			answer.Status().Code >= http.StatusInternalServerError)
 	}, send)
 }
 
@@ -141,9 +144,9 @@ func newClients(config *rest.Config) (*Clients, error) {
 	return c, nil
 }
 
-// newTyped returns a client for the built-in types that encodes them as Kubernetes' own components do:
-// an Event takes the API server and the operator less as protobuf than as JSON. It logs no warnings, which might quote the
-// key of the webhooks.
+// newTyped returns a client for the built-in types that encodes them as Kubernetes' own components do: an Event takes
+// the API server and the operator less as protobuf than as JSON. It logs no warnings, which might quote the key of the
+// webhooks.
 func newTyped(config *rest.Config) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.WarningHandlerWithContext = rest.NoWarnings{}

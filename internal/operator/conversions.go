@@ -49,8 +49,11 @@ type conversions struct {
 	published bool
 }
 
-func newConversions(client dynamic.Interface, webhook crds.Webhook, definitions *definitions.Definitions, log *slog.Logger) *conversions {
-	return &conversions{client: client, webhook: webhook, definitions: definitions, log: log, changed: make(chan struct{}, 1)}
+func newConversions(
+	client dynamic.Interface, webhook crds.Webhook, definitions *definitions.Definitions, log *slog.Logger,
+) *conversions {
+	return &conversions{client: client, webhook: webhook, definitions: definitions, log: log,
+		changed: make(chan struct{}, 1)}
 }
 
 // of sets the kinds.
@@ -174,7 +177,10 @@ func conversionChange(crd *unstructured.Unstructured, k *kind.Kind, webhook crds
 		return applyConversion, nil
 	case isCalled && current["caBundle"] != nil:
 		called, _ := json.Marshal(address(current))
-		return keepConversion, fmt.Errorf("%w %s; to change that, apply the CRD that 'fescue crd' prints with --webhook-url or --webhook-service", errForeign, called)
+		return keepConversion,
+			fmt.Errorf(
+				"%w %s; to change that, apply the CRD that 'fescue crd' prints with --webhook-url or --webhook-service",
+				errForeign, called)
 	}
 	return switchConversion, nil
 }
@@ -186,7 +192,8 @@ func (c *conversions) write(ctx context.Context, k *kind.Kind, change change, we
 	client := c.client.Resource(crds.Resource)
 	options := metav1.PatchOptions{FieldManager: conversionManager}
 	if change != applyConversion {
-		patch := map[string]any{"spec": map[string]any{"conversion": map[string]any{"strategy": apiextensionsv1.NoneConverter, "webhook": nil}}}
+		none := map[string]any{"strategy": apiextensionsv1.NoneConverter, "webhook": nil}
+		patch := map[string]any{"spec": map[string]any{"conversion": none}}
 		if change == switchConversion {
 			var err error
 			if patch, err = webhook.Patch(); err != nil {
@@ -197,12 +204,14 @@ func (c *conversions) write(ctx context.Context, k *kind.Kind, change change, we
 		if err != nil {
 			return err
 		}
-		if _, err := client.Patch(ctx, k.Name(), types.MergePatchType, text, options); err != nil || change == dropConversion {
+		if _, err := client.Patch(ctx, k.Name(), types.MergePatchType, text, options); err != nil ||
+			change == dropConversion {
 			return err
 		}
 	}
 	applied := &unstructured.Unstructured{
-		Object: map[string]any{"apiVersion": apiextensionsv1.SchemeGroupVersion.String(), "kind": "CustomResourceDefinition", "spec": map[string]any{}},
+		Object: map[string]any{"apiVersion": apiextensionsv1.SchemeGroupVersion.String(),
+			"kind": "CustomResourceDefinition", "spec": map[string]any{}},
 	}
 	applied.SetName(k.Name())
 	if err := crds.CallAt(applied, k, webhook); err != nil {

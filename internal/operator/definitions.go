@@ -20,7 +20,8 @@ func (p *operator) wireDefinitions() {
 	if p.options.webhooks.enabled() {
 		webhook = func() (crds.Webhook, bool) { return p.options.webhooks.conversion(), p.webhooks.isServing() }
 	}
-	p.installer = definitions.NewInstaller(p.acting.dynamic, p.election.Identity(), p.election.Elected(), webhook, p.warnOfDropped)
+	p.installer = definitions.NewInstaller(p.acting.dynamic, p.election.Identity(), p.election.Elected(), webhook,
+		p.warnOfDropped)
 }
 
 // definitionChanged tells those who act on the CRD of a kind that it has changed.
@@ -31,8 +32,8 @@ func (p *operator) definitionChanged(k *kind.Kind, matters bool) {
 	p.webhooks.conversionsOfCRDs().signal()
 }
 
-// warnOfDropped reports fields that objects of a kind lose: in the log and, if Events may be recorded everywhere, by an Event
-// of the CRD.
+// warnOfDropped reports fields that objects of a kind lose: in the log and, if Events may be recorded everywhere, by an
+// Event of the CRD.
 func (p *operator) warnOfDropped(k *kind.Kind, d crds.Dropped) {
 	p.log.Warn("the new CRD drops fields", "crd", k.Name(), "message", d.String())
 	if !p.informers.AllNamespaces() {

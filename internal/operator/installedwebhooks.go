@@ -33,7 +33,8 @@ func InstalledWebhooks(kinds []*kind.Kind, o install.Options) *install.Webhooks 
 		fmt.Sprintf("--shutdown-delay-duration=%s", stopDelay),
 	}
 	if called != admission.DefaultName {
-		args = append(args, "--webhook-configuration="+called, fmt.Sprintf("--webhook-secret=%s/%s", o.Namespace, DefaultSecret))
+		args = append(args, "--webhook-configuration="+called,
+			fmt.Sprintf("--webhook-secret=%s/%s", o.Namespace, DefaultSecret))
 	}
 	var converting []string
 	for _, k := range kinds {
@@ -42,8 +43,9 @@ func InstalledWebhooks(kinds []*kind.Kind, o install.Options) *install.Webhooks 
 		}
 	}
 	return &install.Webhooks{
-		Port: port, Service: service, Secret: DefaultSecret, ReadsNamespaces: slices.ContainsFunc(kinds, (*kind.Kind).Injects),
-		Converting: converting,
-		Args:       args, Configurations: []runtime.Object{mutating, validating},
+		Port: port, Service: service, Secret: DefaultSecret,
+		ReadsNamespaces: slices.ContainsFunc(kinds, (*kind.Kind).Injects),
+		Converting:      converting,
+		Args:            args, Configurations: []runtime.Object{mutating, validating},
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-var decisionsDesc = prometheus.NewDesc("fescue_decisions_total", "Evaluations of a kind's behaviour for an object, by result.", []string{"controller", "result"}, nil)
+var decisionsDesc = prometheus.NewDesc("fescue_decisions_total",
+	"Evaluations of a kind's behaviour for an object, by result.", []string{"controller", "result"}, nil)
 
 // kindMetrics returns the kinds whose evaluations are counted, by the engine and the webhooks
 // together.
@@ -21,7 +22,9 @@ func (m kindMetrics) Describe(to chan<- *prometheus.Desc) {
 func (m kindMetrics) Collect(to chan<- prometheus.Metric) {
 	for _, k := range m() {
 		counts, name := k.Counts(), k.Name()
-		to <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(counts.Decisions), name, "made")
-		to <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(counts.Failures), name, "failed")
+		to <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(counts.Decisions), name,
+			"made")
+		to <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(counts.Failures), name,
+			"failed")
 	}
 }

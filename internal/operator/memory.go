@@ -39,7 +39,8 @@ type heapUse struct {
 func readHeap() heapUse {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
-		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
 	}
 	metrics.Read(samples)
 	at := func(i int) uint64 { return samples[i].Value.Uint64() }
@@ -49,8 +50,8 @@ func readHeap() heapUse {
 // unused is what the heap has from the kernel beyond what is in use.
 func (h heapUse) unused() uint64 { return max(h.resident, h.live) - h.live }
 
-// isWasteful reports whether memory should be given back, given the heap a window ago, and what was unused when that was done
-// last: the operator has worked, needs little now, and half as much as is in use is unused.
+// isWasteful reports whether memory should be given back, given the heap a window ago, and what was unused when that
+// was done last: the operator has worked, needs little now, and half as much as is in use is unused.
 func (h heapUse) isWasteful(before heapUse, kept uint64) bool {
 	isIdle := h.allocated-before.allocated < h.unused()/16
 	return isIdle && h.unused() > kept+max(leastUnused, h.live/2)

@@ -20,7 +20,8 @@ func (c *Clients) discover(k *kind.Kind) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("discover the resources of %s: %w", version, err)
 	}
-	if served != nil && slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Names.Plural }) {
+	if served != nil &&
+		slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Names.Plural }) {
 		return nil
 	}
 	return definitions.NotServed(k)

@@ -117,10 +117,12 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	p.wireDefinitions()
 	metrics := engine.NewMetrics()
 	p.unloaded = newUnloadedMetric()
-	legacyregistry.RawMustRegister(metrics, p.unloaded, p.proofs.disputed, kindMetrics(func() []*kind.Kind { return p.engine.Kinds() }))
+	legacyregistry.RawMustRegister(metrics, p.unloaded, p.proofs.disputed,
+		kindMetrics(func() []*kind.Kind { return p.engine.Kinds() }))
 	p.engine, err = engine.New(engine.Config{
-		Client: p.acting.dynamic, Writer: p.acting.writer, Informers: p.informers, Mapper: p.Mapper, Events: p.events, OnlyWarnings: !p.options.NormalEvents,
-		Pods: p.Metadata, Missing: p.missing,
+		Client: p.acting.dynamic, Writer: p.acting.writer, Informers: p.informers, Mapper: p.Mapper, Events: p.events,
+		OnlyWarnings: !p.options.NormalEvents,
+		Pods:         p.Metadata, Missing: p.missing,
 		Workers: p.options.Workers, Shards: p.election.Shards(),
 		Log: p.log, Metrics: metrics,
 	})
@@ -301,7 +303,10 @@ func (p *operator) missing(ctx context.Context, k *kind.Kind) error {
 func (p *operator) missingDefinition(ctx context.Context, k *kind.Kind) error {
 	err := p.definitions.Missing(ctx, k)
 	if _, isAbsent := errors.AsType[engine.Absent](err); isAbsent && p.installer.Waits() {
-		return engine.Absent(fmt.Sprintf("the CRD %s is missing or of another version: this process installs it when it becomes the leader", k.Name()))
+		return engine.Absent(
+			fmt.Sprintf(
+				"the CRD %s is missing or of another version: this process installs it when it becomes the leader",
+				k.Name()))
 	}
 	return err
 }

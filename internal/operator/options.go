@@ -34,10 +34,14 @@ type Options struct {
 // AddFlags adds the flags of a running operator.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.ClusterOptions.AddFlags(flags)
-	flags.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "namespaces to work in (repeatable or comma-separated); all by default")
-	flags.IntVar(&o.Workers, "workers", engine.DefaultWorkers, "number of objects of one kind that are reconciled at the same time")
-	flags.BoolVar(&o.NormalEvents, "normal-events", true, "record Events of type Normal, such as changes of phase; Warnings are always recorded")
-	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "install or upgrade the CRDs of the kinds, once this process leads")
+	flags.StringSliceVarP(&o.Namespaces, "namespace", "n", nil,
+		"namespaces to work in (repeatable or comma-separated); all by default")
+	flags.IntVar(&o.Workers, "workers", engine.DefaultWorkers,
+		"number of objects of one kind that are reconciled at the same time")
+	flags.BoolVar(&o.NormalEvents, "normal-events", true,
+		"record Events of type Normal, such as changes of phase; Warnings are always recorded")
+	flags.BoolVar(&o.InstallCRDs, "install-crds", false,
+		"install or upgrade the CRDs of the kinds, once this process leads")
 	o.webhooks.addFlags(flags)
 	o.election.AddFlags(flags)
 	o.serving.AddFlags(flags)

@@ -21,8 +21,9 @@ import (
 // Prove compares a kind of a folder with CUE's evaluator (kind.Kind.Prove), within limits.
 type Prove func(ctx context.Context, k *kind.Kind) (load.Proof, error)
 
-// proofs are of the kinds that this process runs. A kind that the cluster has not run yet is proved before it runs. One whose hash
-// its CRD has starts at once, so that an upgrade of Fescue stops nothing that ran before, and is proved a minute later.
+// proofs are of the kinds that this process runs. A kind that the cluster has not run yet is proved before it runs. One
+// whose hash its CRD has starts at once, so that an upgrade of Fescue stops nothing that ran before, and is proved a
+// minute later.
 type proofs struct {
 	prove    Prove
 	log      *slog.Logger
@@ -37,9 +38,11 @@ type proofs struct {
 const settled = time.Minute
 
 func newProofs(prove Prove, log *slog.Logger) *proofs {
-	return &proofs{prove: prove, log: log, of: make(map[*kind.Kind]load.Proof), disputed: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "fescue_kinds_disputed", Help: "1 for a kind about which Fescue and CUE disagree, 0 for one that was compared.",
-	}, []string{"controller"})}
+	return &proofs{prove: prove, log: log, of: make(map[*kind.Kind]load.Proof),
+		disputed: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "fescue_kinds_disputed",
+			Help: "1 for a kind about which Fescue and CUE disagree, 0 for one that was compared.",
+		}, []string{"controller"})}
 }
 
 // known returns the proof of a kind, if it was proved.
@@ -78,8 +81,8 @@ func (p *proofs) proof(ctx context.Context, k *kind.Kind) (load.Proof, error) {
 	return proved, nil
 }
 
-// unproved returns why a kind must not run yet: Fescue and CUE disagree about it, and the cluster has not run it before.
-// Shipped kinds are proved by the tests.
+// unproved returns why a kind must not run yet: Fescue and CUE disagree about it, and the cluster has not run it
+// before. Shipped kinds are proved by the tests.
 func (p *operator) unproved(ctx context.Context, k *kind.Kind) error {
 	if k.Folder == "" || p.hasRun(ctx, k) {
 		return nil
@@ -100,8 +103,8 @@ func (p *operator) hasRun(ctx context.Context, k *kind.Kind) bool {
 	return crd != nil && crd.GetAnnotations()[crds.HashAnnotation] == k.Hash
 }
 
-// proveOthers proves the kinds that started without a proof, once the process has settled, and reports what Fescue and CUE
-// disagree about.
+// proveOthers proves the kinds that started without a proof, once the process has settled, and reports what Fescue and
+// CUE disagree about.
 func (p *operator) proveOthers(ctx context.Context, kinds []*kind.Kind) {
 	select {
 	case <-ctx.Done():
@@ -119,7 +122,8 @@ func (p *operator) proveOthers(ctx context.Context, kinds []*kind.Kind) {
 		case err != nil:
 			p.log.Warn("kind was not compared with CUE", "kind", k.Title(), "error", err)
 		case proof.Difference != nil:
-			p.log.Warn("Fescue and CUE disagree about a kind, which runs on because it ran before", "kind", k.Title(), "error", proof.Difference)
+			p.log.Warn("Fescue and CUE disagree about a kind, which runs on because it ran before", "kind", k.Title(),
+				"error", proof.Difference)
 		}
 	}
 }

@@ -43,7 +43,8 @@ func (p *operator) checkRights(ctx context.Context, k *kind.Kind) error {
 	}
 	if len(denied) > 0 {
 		return engine.Absent(
-			fmt.Sprintf("missing rights: %s; bind the roles that 'fescue manifests' prints to the user or service account that Fescue runs as", strings.Join(denied, ", ")),
+			fmt.Sprintf(
+				"missing rights: %s; bind the roles that 'fescue manifests' prints to the user or service account that Fescue runs as", strings.Join(denied, ", ")),
 		)
 	}
 	return nil
@@ -78,8 +79,10 @@ func (r *rights) allow(ctx context.Context, right install.Right, namespace strin
 		return true, nil
 	}
 	attributes := attributesOf(right, namespace)
-	review, err := r.client.SelfSubjectAccessReviews().Create(ctx,
-		&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}, metav1.CreateOptions{})
+	asked := &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes},
+	}
+	review, err := r.client.SelfSubjectAccessReviews().Create(ctx, asked, metav1.CreateOptions{})
 	if err != nil {
 		return false, err
 	}
@@ -91,7 +94,8 @@ func (r *rights) isShown(ctx context.Context, right install.Right, namespace str
 	if namespace == metav1.NamespaceAll {
 		namespace = noNamespace
 	}
-	needed := rbacv1.PolicyRule{Verbs: []string{right.Verb}, APIGroups: []string{right.Group}, Resources: []string{right.Resource}}
+	needed := rbacv1.PolicyRule{Verbs: []string{right.Verb}, APIGroups: []string{right.Group},
+		Resources: []string{right.Resource}}
 	if right.Name != "" {
 		needed.ResourceNames = []string{right.Name}
 	}
@@ -113,13 +117,15 @@ func (r *rights) isShown(ctx context.Context, right install.Right, namespace str
 // them: an authorizer that it cannot ask for its rules may deny what another allows.
 func (r *rights) read(ctx context.Context, namespace string) []rbacv1.PolicyRule {
 	review, err := r.client.SelfSubjectRulesReviews().Create(ctx,
-		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}, metav1.CreateOptions{})
+		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}},
+		metav1.CreateOptions{})
 	if err != nil || review.Status.Incomplete {
 		return nil
 	}
 	shown := make([]rbacv1.PolicyRule, len(review.Status.ResourceRules))
 	for i, rule := range review.Status.ResourceRules {
-		shown[i] = rbacv1.PolicyRule{Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames}
+		shown[i] = rbacv1.PolicyRule{Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources,
+			ResourceNames: rule.ResourceNames}
 	}
 	return shown
 }
@@ -128,6 +134,7 @@ func (r *rights) read(ctx context.Context, namespace string) []rbacv1.PolicyRule
 func attributesOf(right install.Right, namespace string) authorizationv1.ResourceAttributes {
 	resource, subresource, _ := strings.Cut(right.Resource, "/")
 	return authorizationv1.ResourceAttributes{
-		Group: right.Group, Resource: resource, Subresource: subresource, Verb: right.Verb, Name: right.Name, Namespace: namespace,
+		Group: right.Group, Resource: resource, Subresource: subresource, Verb: right.Verb, Name: right.Name,
+		Namespace: namespace,
 	}
 }

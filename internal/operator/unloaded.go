@@ -18,9 +18,9 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Unloaded returns the names, sorted, of the CRDs that were created from kinds which are not among these: kinds that were
-// renamed, moved to another group or removed, and those of other installations. Nothing else shows that no process runs
-// the objects of such a CRD. It reads the metadata of all CRDs once; their schemas are up to a megabyte each.
+// Unloaded returns the names, sorted, of the CRDs that were created from kinds which are not among these: kinds that
+// were renamed, moved to another group or removed, and those of other installations. Nothing else shows that no process
+// runs the objects of such a CRD. It reads the metadata of all CRDs once; their schemas are up to a megabyte each.
 func (c *Clients) Unloaded(ctx context.Context, kinds []*kind.Kind) (names []string, err error) {
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return c.Metadata.Resource(crds.Resource).List(ctx, options)
@@ -40,8 +40,8 @@ func (c *Clients) Unloaded(ctx context.Context, kinds []*kind.Kind) (names []str
 	return names, err
 }
 
-// HasObjects reports whether a CRD has objects in a namespace; one that is cluster-scoped has them in any. It reads no more
-// than one.
+// HasObjects reports whether a CRD has objects in a namespace; one that is cluster-scoped has them in any. It reads no
+// more than one.
 func (c *Clients) HasObjects(ctx context.Context, crd, namespace string) (bool, error) {
 	plural, group, _ := strings.Cut(crd, ".")
 	gvk, err := c.Mapper.KindFor(schema.GroupVersionResource{Group: group, Resource: plural})
@@ -68,12 +68,13 @@ func (c *Clients) HasObjects(ctx context.Context, crd, namespace string) (bool, 
 // newUnloadedMetric returns the metric that reportUnloaded sets.
 func newUnloadedMetric() *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "fescue_kinds_unloaded", Help: "1 for a CRD that was created from a kind which this replica did not load at its start.",
+		Name: "fescue_kinds_unloaded",
+		Help: "1 for a CRD that was created from a kind which this replica did not load at its start.",
 	}, []string{"controller"})
 }
 
-// reportUnloaded names in the log, and in the metric, the CRDs whose objects this process does not run, as they are now.
-// Another installation may run them. An operator that has only decorators has no rights to CRDs.
+// reportUnloaded names in the log, and in the metric, the CRDs whose objects this process does not run, as they are
+// now. Another installation may run them. An operator that has only decorators has no rights to CRDs.
 func (p *operator) reportUnloaded(ctx context.Context, kinds []*kind.Kind) {
 	if len(kinds) == 0 {
 		return

@@ -50,10 +50,14 @@ type webhookOptions struct {
 }
 
 func (o *webhookOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.url, "webhook-url", "", "URL at which the API server reaches the webhooks, like https://192.168.1.5:9443; turns the webhooks on")
-	flags.StringVar(&o.service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the Service at which the API server reaches the webhooks; turns the webhooks on")
-	flags.StringVar(&o.listen, "webhook-listen", "", "address that the webhooks listen on (default \":9443\" if the webhooks are on)")
-	flags.StringVar(&o.name, "webhook-configuration", admission.DefaultName, "name of both webhook configurations; installations that share a cluster need different names")
+	flags.StringVar(&o.url, "webhook-url", "",
+		"URL at which the API server reaches the webhooks, like https://192.168.1.5:9443; turns the webhooks on")
+	flags.StringVar(&o.service, "webhook-service", "",
+		"NAMESPACE/NAME[:PORT] of the Service at which the API server reaches the webhooks; turns the webhooks on")
+	flags.StringVar(&o.listen, "webhook-listen", "",
+		"address that the webhooks listen on (default \":9443\" if the webhooks are on)")
+	flags.StringVar(&o.name, "webhook-configuration", admission.DefaultName,
+		"name of both webhook configurations; installations that share a cluster need different names")
 	flags.StringVar(
 		&o.certDir,
 		"webhook-cert-dir",
@@ -64,10 +68,13 @@ func (o *webhookOptions) addFlags(flags *pflag.FlagSet) {
 		&o.secret,
 		"webhook-secret",
 		"",
-		"NAMESPACE/NAME of the Secret with the certificate that Fescue creates (default \"CONFIGURATION"+secretSuffix+"\" in the Service's namespace, or in default)",
+		"NAMESPACE/NAME of the Secret with the certificate that Fescue creates (default \"CONFIGURATION"+secretSuffix+
+			"\" in the Service's namespace, or in default)",
 	)
-	flags.DurationVar(&o.validity, "webhook-cert-validity", certificate.DefaultValidity, "validity of certificates that Fescue creates; they are renewed after two thirds of it")
-	flags.StringVar(&o.clientCA, "webhook-client-ca", "", "file with CA certificates; clients of the webhooks must present a certificate that one of them has signed")
+	flags.DurationVar(&o.validity, "webhook-cert-validity", certificate.DefaultValidity,
+		"validity of certificates that Fescue creates; they are renewed after two thirds of it")
+	flags.StringVar(&o.clientCA, "webhook-client-ca", "",
+		"file with CA certificates; clients of the webhooks must present a certificate that one of them has signed")
 	flags.StringVar(&o.tlsMinVersion, "tls-min-version", "1.3", "minimum TLS version of the webhooks: 1.2 or 1.3")
 	flags.BoolVar(&o.http2, "enable-http2", false, "serve the webhooks over HTTP/2 as well")
 	flags.DurationVar(
@@ -76,7 +83,8 @@ func (o *webhookOptions) addFlags(flags *pflag.FlagSet) {
 		0,
 		"how long the webhooks keep answering after SIGTERM, until the API server stops calling them; a second signal ends it",
 	)
-	flags.BoolVar(&o.allowPrivileged, "allow-privileged-injection", false, "allow objects to inject privileged containers, hostPath volumes and host namespaces")
+	flags.BoolVar(&o.allowPrivileged, "allow-privileged-injection", false,
+		"allow objects to inject privileged containers, hostPath volumes and host namespaces")
 }
 
 // enabled reports whether the webhooks are on.
@@ -88,7 +96,8 @@ func (o *webhookOptions) complete() error {
 	case o.url != "" && o.service != "":
 		return errBothAddresses
 	case !o.enabled():
-		for name, value := range map[string]string{"--webhook-listen": o.listen, "--webhook-cert-dir": o.certDir, "--webhook-secret": o.secret, "--webhook-client-ca": o.clientCA} {
+		for name, value := range map[string]string{"--webhook-listen": o.listen, "--webhook-cert-dir": o.certDir,
+			"--webhook-secret": o.secret, "--webhook-client-ca": o.clientCA} {
 			if value != "" {
 				return fmt.Errorf("%s: requires --webhook-url or --webhook-service, which turn the webhooks on", name)
 			}
@@ -122,7 +131,8 @@ func (o *webhookOptions) complete() error {
 	}
 	if o.secret != "" {
 		var ok bool
-		if o.secretNamespace, o.secretName, ok = strings.Cut(o.secret, "/"); !ok || o.secretNamespace == "" || o.secretName == "" {
+		if o.secretNamespace, o.secretName, ok = strings.Cut(o.secret, "/"); !ok || o.secretNamespace == "" ||
+			o.secretName == "" {
 			return fmt.Errorf("--webhook-secret: invalid value %q: must be NAMESPACE/NAME", o.secret)
 		}
 	}
@@ -148,7 +158,8 @@ func (o *webhookOptions) complete() error {
 func (o *webhookOptions) completeAddress() error {
 	if o.url != "" {
 		u, err := url.Parse(o.url)
-		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" ||
+			u.User != nil {
 			return fmt.Errorf("--webhook-url: invalid value %q: must be https://HOST[:PORT][/PATH]", o.url)
 		}
 		o.host, o.path = u.Hostname(), strings.TrimSuffix(u.Path, "/")

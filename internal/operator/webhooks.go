@@ -75,7 +75,8 @@ func (p *operator) newWebhooks(ctx context.Context) (*webhooks, error) {
 	}
 	var self *authenticationv1.SelfSubjectReview
 	err := atStart(func() (err error) {
-		self, err = p.Typed.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		self, err = p.Typed.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+			metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
@@ -135,7 +136,9 @@ func (w *webhooks) wire(ctx context.Context, p *operator, kinds []*kind.Kind) er
 
 // stored returns an object as the API server has it now; nil if there is none. It lists, which the operator has
 // the right to.
-func (p *operator) stored(ctx context.Context, resource schema.GroupVersionResource, name cache.ObjectName) (map[string]any, error) {
+func (p *operator) stored(
+	ctx context.Context, resource schema.GroupVersionResource, name cache.ObjectName,
+) (map[string]any, error) {
 	list, err := p.Dynamic.Resource(
 		resource,
 	).Namespace(
@@ -301,7 +304,8 @@ func (w *webhooks) run(ctx context.Context, elected <-chan struct{}) error {
 	stopLeading()
 	running.Wait()
 	if w.leftover != "" {
-		w.log.Info("the webhooks stay registered: objects of these kinds cannot be written until Fescue runs again", "removal", w.leftover)
+		w.log.Info("the webhooks stay registered: objects of these kinds cannot be written until Fescue runs again",
+			"removal", w.leftover)
 	}
 	return err
 }

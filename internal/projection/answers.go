@@ -38,7 +38,9 @@ type answer struct{ runtime.Serializer }
 var answered = To(Everything())
 
 // Decode implements runtime.Decoder.
-func (a answer) Decode(text []byte, implied *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (a answer) Decode(
+	text []byte, implied *schema.GroupVersionKind, into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
 	object, ok := into.(*unstructured.Unstructured)
 	if !ok {
 		return a.Serializer.Decode(text, implied, into)

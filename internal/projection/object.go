@@ -76,7 +76,8 @@ func (p Projection) Parse(text []byte) (*Object, error) {
 }
 
 var identity = Of([]string{"apiVersion"}, []string{"kind"},
-	[]string{"metadata", "name"}, []string{"metadata", "namespace"}, []string{"metadata", "uid"}, []string{"metadata", "resourceVersion"},
+	[]string{"metadata", "name"}, []string{"metadata", "namespace"}, []string{"metadata", "uid"},
+	[]string{"metadata", "resourceVersion"},
 	[]string{"metadata", "annotations", metav1.InitialEventsAnnotationKey}) // of a bookmark
 
 // parse reads a text that nothing is left out of.
@@ -101,8 +102,8 @@ func decodeObject(text string) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: value.(map[string]any)}, nil
 }
 
-// detachIdentity makes the type of an object and what identifies it no part of its text: who remembers objects, as those
-// of Events, would otherwise keep the text of a former state of each in memory.
+// detachIdentity makes the type of an object and what identifies it no part of its text: who remembers objects, as
+// those of Events, would otherwise keep the text of a former state of each in memory.
 func detachIdentity(u *unstructured.Unstructured) {
 	for _, name := range [...]string{"apiVersion", "kind"} {
 		if value, ok := u.Object[name].(string); ok {

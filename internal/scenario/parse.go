@@ -170,10 +170,12 @@ func (s *Scenario) parse(step *Step) error {
 	step.Verb = verb
 	use, known := usage[verb]
 	if !known {
-		return fmt.Errorf("unknown command %q; the commands are %s", verb, strings.Join(slices.Sorted(maps.Keys(usage)), ", "))
+		return fmt.Errorf("unknown command %q; the commands are %s", verb,
+			strings.Join(slices.Sorted(maps.Keys(usage)), ", "))
 	}
 	if step.Fails && !slices.Contains([]string{"apply", "patch", "get"}, verb) {
-		return fmt.Errorf("! is for apply and patch, which the API server can reject, and for get, if the object does not exist")
+		return fmt.Errorf(
+			"! is for apply and patch, which the API server can reject, and for get, if the object does not exist")
 	}
 	wrong := fmt.Errorf("write: %s", use)
 	words := strings.Fields(rest)
@@ -239,7 +241,8 @@ func parseRejection(step *Step, text string, wrong error) (err error) {
 func parseTarget(text string, needsName bool) (simulate.Selection, error) {
 	kind, name, found := strings.Cut(text, "/")
 	if kind == "" || found && name == "" || needsName && !found {
-		return simulate.Selection{}, fmt.Errorf("invalid object %q: must be TYPE/[NAMESPACE/]NAME, like pod/hello", text)
+		return simulate.Selection{}, fmt.Errorf("invalid object %q: must be TYPE/[NAMESPACE/]NAME, like pod/hello",
+			text)
 	}
 	return simulate.Selection{Type: kind, Name: name}, nil
 }

@@ -26,8 +26,8 @@ func (s *Scenario) Run(kinds *load.Kinds) (outputs []string, err error) {
 	return outputs, err
 }
 
-// Play runs the scenario on a cluster. after gets what there is after each step. An error names file and line of the step
-// that failed.
+// Play runs the scenario on a cluster. after gets what there is after each step. An error names file and line of the
+// step that failed.
 func (s *Scenario) Play(c *simulate.Cluster, after func(step *Step, output string)) error {
 	for _, step := range s.Steps {
 		output, err := run(c, step)
@@ -127,7 +127,8 @@ func absent(c *simulate.Cluster, s simulate.Selection) (string, error) {
 	case len(found) == 0:
 		return "it does not exist\n", nil
 	case found[0].GetDeletionTimestamp() != nil:
-		return "", fmt.Errorf("it was expected not to exist, and is being deleted; its finalizers are %s", strings.Join(found[0].GetFinalizers(), ", "))
+		return "", fmt.Errorf("it was expected not to exist, and is being deleted; its finalizers are %s",
+			strings.Join(found[0].GetFinalizers(), ", "))
 	}
 	return "", errors.New("it was expected not to exist, and exists")
 }
@@ -165,7 +166,8 @@ func describe(c *simulate.Cluster) string {
 		}
 	}
 	for _, object := range c.Objects() {
-		isOfKind, hasRecord := c.KindOf(object) != nil, slices.ContainsFunc(records, func(r simulate.Record) bool { return r.Object == object.GetUID() })
+		isOfKind, hasRecord := c.KindOf(object) != nil,
+			slices.ContainsFunc(records, func(r simulate.Record) bool { return r.Object == object.GetUID() })
 		if !hasRecord && !c.IsRun(object) {
 			continue
 		}
@@ -267,7 +269,9 @@ func (s *Scenario) Compare(outputs []string) (failures []Failure) {
 		want, ok := step.Want()
 		switch {
 		case !ok:
-			failures = append(failures, Failure{step.Line, step.Text, "nothing is written about what is expected after this step: --update writes it\n"})
+			failures = append(failures,
+				Failure{step.Line, step.Text,
+					"nothing is written about what is expected after this step: --update writes it\n"})
 		case want != outputs[i]:
 			difference, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
 				A: slices.Collect(strings.Lines(want)), B: slices.Collect(strings.Lines(outputs[i])),
@@ -281,7 +285,8 @@ func (s *Scenario) Compare(outputs []string) (failures []Failure) {
 	}
 	if len(outputs) == len(s.Steps) {
 		for _, in := range s.stale {
-			failures = append(failures, Failure{in.line, in.Name, "there is no such step, or not at this place: --update removes this\n"})
+			failures = append(failures,
+				Failure{in.line, in.Name, "there is no such step, or not at this place: --update removes this\n"})
 		}
 	}
 	return failures

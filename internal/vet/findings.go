@@ -162,7 +162,8 @@ func hasValue(err *field.Error) bool {
 // About returns a finding that only names its object.
 func About(object manifest.Object) Finding {
 	u := unstructured.Unstructured{Object: object.Content}
-	return Finding{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: cmp.Or(u.GetName(), u.GetGenerateName())}
+	return Finding{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(),
+		Name: cmp.Or(u.GetName(), u.GetGenerateName())}
 }
 
 // UnknownKind returns the finding for an object of an unknown kind, placed at the field that is

@@ -42,8 +42,8 @@ func newLife(k *kind.Kind, catalog *load.Kinds, now time.Time) life {
 	return l
 }
 
-// begin creates the object on a cluster that has others, and returns why it is stalled in the time after; "" if it never
-// is.
+// begin creates the object on a cluster that has others, and returns why it is stalled in the time after; "" if it
+// never is.
 func (l life) begin(object *unstructured.Unstructured, others []*unstructured.Unstructured) (string, error) {
 	if err := l.create(object, others); err != nil {
 		return "", err
@@ -71,8 +71,8 @@ func (l life) create(object *unstructured.Unstructured, others []*unstructured.U
 	return nil
 }
 
-// end deletes the object, and returns why it is stalled then; "" if it never is. Jobs succeed or fail from now on, and so
-// do Pods that are not restarted.
+// end deletes the object, and returns why it is stalled then; "" if it never is. Jobs succeed or fail from now on, and
+// so do Pods that are not restarted.
 func (l life) end(succeed bool) (string, error) {
 	object := l.object()
 	if object == nil {

@@ -61,9 +61,11 @@ func (v *Vetter) outlookFindings(
 	return nil
 }
 
-// foresee returns the outlook if Jobs, and Pods that are not restarted, succeed, and in which phases and whether the object
-// is ready at some time also if they run on or fail.
-func (v *Vetter) foresee(k *kind.Kind, u *unstructured.Unstructured, others []*unstructured.Unstructured, now time.Time) outlook {
+// foresee returns the outlook if Jobs, and Pods that are not restarted, succeed, and in which phases and whether the
+// object is ready at some time also if they run on or fail.
+func (v *Vetter) foresee(
+	k *kind.Kind, u *unstructured.Unstructured, others []*unstructured.Unstructured, now time.Time,
+) outlook {
 	live := func(act func(life) error) (l life, o outlook) {
 		l = newLife(k, v.catalog, now)
 		err := l.create(u, others)
@@ -90,7 +92,9 @@ func (v *Vetter) foresee(k *kind.Kind, u *unstructured.Unstructured, others []*u
 // onlyReads reports whether objects of a kind wait for nothing but what they read. A when, a ready, or a transition may
 // wait for a change of the spec.
 func onlyReads(k *kind.Kind) bool {
-	return len(k.Phases) == 0 && !slices.ContainsFunc(k.Behaviour.Children, func(c kind.ChildFacts) bool { return c.When != "" || c.Ready != "" })
+	return len(k.Phases) == 0 &&
+		!slices.ContainsFunc(k.Behaviour.Children,
+			func(c kind.ChildFacts) bool { return c.When != "" || c.Ready != "" })
 }
 
 // missed returns the phases that were not reached, in the order of the source.
@@ -140,7 +144,8 @@ func readiness(status map[string]any) (ready bool, waits string) {
 		if c == nil {
 			continue
 		}
-		ready = c["status"] == string(metav1.ConditionTrue) || name == kind.ConditionSucceeded && c["status"] == string(metav1.ConditionFalse)
+		ready = c["status"] == string(metav1.ConditionTrue) || name == kind.ConditionSucceeded &&
+			c["status"] == string(metav1.ConditionFalse)
 		waits = fmt.Sprint(c["reason"])
 		if message, _ := c["message"].(string); message != "" {
 			waits += ": " + message

@@ -22,12 +22,15 @@ type Rendered struct {
 	*simulate.Rendering
 }
 
-// Divide returns the objects that can be rendered, and as observed the existing objects together with those that are there
-// for the behaviour of a kind.
-func (v *Vetter) Divide(objects, existing []manifest.Object) (rendered []manifest.Object, observed []*unstructured.Unstructured) {
+// Divide returns the objects that can be rendered, and as observed the existing objects together with those that are
+// there for the behaviour of a kind.
+func (v *Vetter) Divide(
+	objects, existing []manifest.Object,
+) (rendered []manifest.Object, observed []*unstructured.Unstructured) {
 	rendered = slices.DeleteFunc(objects, func(o manifest.Object) bool {
 		gvk, errs := TypeOf(o.Content)
-		isRead := len(errs) == 0 && v.catalog.ByGVK(gvk) == nil && len(v.catalog.DecoratorsOf(gvk)) == 0 && v.IsForBehaviour(gvk, o)
+		isRead := len(errs) == 0 && v.catalog.ByGVK(gvk) == nil && len(v.catalog.DecoratorsOf(gvk)) == 0 &&
+			v.IsForBehaviour(gvk, o)
 		if isRead {
 			existing = append(existing, o)
 		}
@@ -42,7 +45,9 @@ func (v *Vetter) Divide(objects, existing []manifest.Object) (rendered []manifes
 
 // Render gives write what the controller of an object's kind would do at a time, and each of its decorators. An error
 // says why that is not known, or that the object would be stalled.
-func (v *Vetter) Render(object manifest.Object, observed []*unstructured.Unstructured, now time.Time, write func(Rendered) error) error {
+func (v *Vetter) Render(
+	object manifest.Object, observed []*unstructured.Unstructured, now time.Time, write func(Rendered) error,
+) error {
 	gvk, errs := TypeOf(object.Content)
 	if len(errs) > 0 {
 		return errors.New(FieldFindings(object, errs)[0].String())
@@ -75,7 +80,10 @@ func (v *Vetter) Render(object manifest.Object, observed []*unstructured.Unstruc
 }
 
 // renderBy renders an object by its kind, or by a decorator.
-func (v *Vetter) renderBy(k *kind.Kind, u *unstructured.Unstructured, observed []*unstructured.Unstructured, now time.Time, write func(Rendered) error) error {
+func (v *Vetter) renderBy(
+	k *kind.Kind, u *unstructured.Unstructured, observed []*unstructured.Unstructured, now time.Time,
+	write func(Rendered) error,
+) error {
 	rendering, err := simulate.Render(k, u, observed, now)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)

@@ -20,7 +20,9 @@ import (
 // among the other objects, while its children come up, and when it is deleted after that. The API server, whose part
 // the types take, rejects children that do not fit them. Advice goes to the report. content is the object as it is
 // stored.
-func (v *Vetter) stallFindings(k *kind.Kind, object manifest.Object, content map[string]any, others []manifest.Object) []Finding {
+func (v *Vetter) stallFindings(
+	k *kind.Kind, object manifest.Object, content map[string]any, others []manifest.Object,
+) []Finding {
 	u := &unstructured.Unstructured{Object: content}
 	observed := make([]*unstructured.Unstructured, len(others))
 	for i := range others {
@@ -47,7 +49,8 @@ func (v *Vetter) stallFindings(k *kind.Kind, object manifest.Object, content map
 	}
 	if where := l.stays(); where != "" {
 		f := foundIn(object, mistake.BlockedDeletion, adviceType, "when it is deleted")
-		f.Message = fmt.Sprintf("advice: after it is deleted on a healthy cluster, the object stays %s, until someone changes it or what it reads", where)
+		f.Message = fmt.Sprintf(
+			"advice: after it is deleted on a healthy cluster, the object stays %s, until someone changes it or what it reads", where)
 		v.Report.Advice = append(v.Report.Advice, f)
 	}
 	if k.Target != nil {
@@ -69,7 +72,9 @@ func foundIn(object manifest.Object, check mistake.Check, findingType, situation
 }
 
 // stalledWhenRendered returns why an object is stalled among objects, now.
-func (v *Vetter) stalledWhenRendered(k *kind.Kind, object *unstructured.Unstructured, observed []*unstructured.Unstructured, now time.Time) (string, error) {
+func (v *Vetter) stalledWhenRendered(
+	k *kind.Kind, object *unstructured.Unstructured, observed []*unstructured.Unstructured, now time.Time,
+) (string, error) {
 	rendering, err := simulate.Render(k, object, observed, now)
 	if err != nil {
 		return "", err

@@ -47,7 +47,8 @@ func New(catalog *load.Kinds) *Vetter {
 		placeless := *broken
 		placeless.File = ""
 		v.Report.Errors = append(v.Report.Errors, Finding{
-			Check: broken.Check, Type: invalidKindType, File: broken.File, Line: broken.Line, Message: placeless.Error(),
+			Check: broken.Check, Type: invalidKindType, File: broken.File, Line: broken.Line,
+			Message: placeless.Error(),
 		})
 	}
 	return v
@@ -80,7 +81,9 @@ func adviceFinding(version *kind.Version, a kind.Advice) Finding {
 // Read reads the objects in a file; findings report what cannot be read.
 func Read(f File) (objects []manifest.Object, findings []Finding) {
 	if f.Err != nil {
-		return nil, []Finding{{Check: mistake.UnreadableFile, File: f.Name, Type: unreadableType, Message: f.Err.Error()}}
+		return nil, []Finding{
+			{Check: mistake.UnreadableFile, File: f.Name, Type: unreadableType, Message: f.Err.Error()},
+		}
 	}
 	objects, errs := manifest.Read(f.Name, f.Text)
 	for _, err := range errs {
@@ -88,7 +91,8 @@ func Read(f File) (objects []manifest.Object, findings []Finding) {
 		if err.Type == manifest.TooLarge {
 			check = mistake.UnreadableFile
 		}
-		findings = append(findings, Finding{Check: check, Type: string(err.Type), Message: err.Message}.At(err.Position))
+		findings = append(findings,
+			Finding{Check: check, Type: string(err.Type), Message: err.Message}.At(err.Position))
 	}
 	return objects, findings
 }
@@ -164,14 +168,17 @@ func (v *Vetter) CheckedSomething() {
 		return
 	}
 	v.Report.Errors = append(v.Report.Errors, Finding{
-		Check:   mistake.NothingChecked,
-		Type:    nothingCheckedType,
-		Message: "no object was checked: " + v.catalog.WhyUnknown(schema.GroupVersionKind{}).Reason + "; --kinds adds kinds",
+		Check: mistake.NothingChecked,
+		Type:  nothingCheckedType,
+		Message: "no object was checked: " + v.catalog.WhyUnknown(schema.GroupVersionKind{}).Reason +
+			"; --kinds adds kinds",
 	})
 }
 
 // vetDecorated reports where the decorators of an object would be stalled.
-func (v *Vetter) vetDecorated(gvk schema.GroupVersionKind, object manifest.Object, others []manifest.Object) (findings []Finding) {
+func (v *Vetter) vetDecorated(
+	gvk schema.GroupVersionKind, object manifest.Object, others []manifest.Object,
+) (findings []Finding) {
 	for _, k := range v.catalog.DecoratorsOf(gvk) {
 		content := kind.WithName(object.Content)
 		if children.Decorates(k, &unstructured.Unstructured{Object: content}) {
@@ -220,7 +227,9 @@ func TypeOf(content map[string]any) (gvk schema.GroupVersionKind, errs field.Err
 	apiVersion, kindName := read("apiVersion"), read("kind")
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
-		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), apiVersion, "must be GROUP/VERSION, or VERSION for the core group"))
+		errs = append(errs,
+			field.Invalid(field.NewPath("apiVersion"), apiVersion,
+				"must be GROUP/VERSION, or VERSION for the core group"))
 	}
 	return gv.WithKind(kindName), errs
 }

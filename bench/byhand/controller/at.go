@@ -28,7 +28,8 @@ func (r *AtReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	ended := predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return e.ObjectOld.(*corev1.Pod).Status.Phase != e.ObjectNew.(*corev1.Pod).Status.Phase && hasEnded(e.ObjectNew.(*corev1.Pod))
+			return e.ObjectOld.(*corev1.Pod).Status.Phase != e.ObjectNew.(*corev1.Pod).Status.Phase &&
+				hasEnded(e.ObjectNew.(*corev1.Pod))
 		},
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -78,7 +79,8 @@ func (r *AtReconciler) createPod(ctx context.Context, at *api.At) error {
 			RestartPolicy:   corev1.RestartPolicyOnFailure,
 			SecurityContext: PodSecurity(),
 			Containers: []corev1.Container{{
-				Name: "command", Image: at.Spec.Image, Command: strings.Fields(at.Spec.Command), SecurityContext: ContainerSecurity(),
+				Name: "command", Image: at.Spec.Image, Command: strings.Fields(at.Spec.Command),
+				SecurityContext: ContainerSecurity(),
 			}},
 		},
 	}
@@ -105,7 +107,8 @@ func (r *AtReconciler) enter(ctx context.Context, at *api.At, phase string) erro
 		succeeded.Message = "waiting until " + at.Spec.Schedule.UTC().Format(time.RFC3339)
 	}
 	if phase != api.PhaseDone {
-		r.condition(&at.Status.Status, at.Generation, metav1.Condition{Type: "Reconciling", Status: metav1.ConditionTrue, Reason: phase})
+		r.condition(&at.Status.Status, at.Generation,
+			metav1.Condition{Type: "Reconciling", Status: metav1.ConditionTrue, Reason: phase})
 	}
 	r.condition(&at.Status.Status, at.Generation, succeeded)
 	if err := r.Status().Patch(ctx, at, client.MergeFrom(stored)); err != nil {

@@ -54,7 +54,8 @@ func (r *CustomclusterReconciler) SetupWithManager(ctx context.Context, mgr ctrl
 		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
 		return before.Status.Phase != after.Status.Phase || isReady(before) != isReady(after) ||
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
-			!equality.Semantic.DeepEqual(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
+			!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 	}}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&api.Customcluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -67,7 +68,8 @@ func collected() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	add := func(pod client.Object, q queue) {
 		if name := pod.GetLabels()[controllerLabel]; name != "" {
-			q.AddAfter(ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}, collectFor)
+			q.AddAfter(ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}},
+				collectFor)
 		}
 	}
 	return handler.Funcs{
@@ -92,7 +94,8 @@ func (r *CustomclusterReconciler) Reconcile(ctx context.Context, request ctrl.Re
 		return ctrl.Result{}, nil
 	}
 	var list corev1.PodList
-	if err := r.List(ctx, &list, client.InNamespace(cluster.Namespace), client.MatchingFields{controllerLabel: cluster.Name}); err != nil {
+	if err := r.List(ctx, &list, client.InNamespace(cluster.Namespace),
+		client.MatchingFields{controllerLabel: cluster.Name}); err != nil {
 		return ctrl.Result{}, err
 	}
 	s := sort(&cluster, list.Items)
@@ -239,7 +242,8 @@ func (r *CustomclusterReconciler) report(ctx context.Context, cluster *api.Custo
 	status := &cluster.Status
 	status.Count, status.Message, status.Selector = running, cluster.Spec.Message, controllerLabel+"="+cluster.Name
 	isDone := ready == cluster.Spec.Count && len(s.outdated) == 0
-	r.condition(&status.Status, cluster.Generation, readyCondition(isDone, fmt.Sprintf("pods: %d of %d ready", ready, cluster.Spec.Count)))
+	r.condition(&status.Status, cluster.Generation,
+		readyCondition(isDone, fmt.Sprintf("pods: %d of %d ready", ready, cluster.Spec.Count)))
 	if equality.Semantic.DeepEqual(stored.Status, cluster.Status) {
 		return nil
 	}

@@ -38,7 +38,8 @@ func (r *WatcherReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if watcher.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: watcher.Namespace, Name: configMapName(&watcher)}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: watcher.Namespace,
+		Name: configMapName(&watcher)}}
 	result, err := controllerutil.CreateOrUpdate(ctx, r.Client, config, func() error {
 		metav1.SetMetaDataLabel(&config.ObjectMeta, managedByLabel, ManagedBy)
 		config.Data, config.BinaryData = watcher.Spec.ConfigData, watcher.Spec.ConfigBinaryData

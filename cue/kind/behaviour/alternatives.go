@@ -37,7 +37,8 @@ func (n *node) choose(r *run) (*node, *Problem) {
 		n.isDefault = len(p.found) > 1
 		return r.took(n, chosen), nil
 	}
-	n.several = &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), isOpen: true, Message: "unresolved disjunction: more than one alternative fits"}
+	n.several = &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), isOpen: true,
+		Message: "unresolved disjunction: more than one alternative fits"}
 	return nil, n.several
 }
 
@@ -100,7 +101,8 @@ func (p *product) branches(from branch) *Problem {
 	return nil
 }
 
-// isOpen reports whether the next disjunction of a branch is a part of the alternative of another, or of none if that is 0.
+// isOpen reports whether the next disjunction of a branch is a part of the alternative of another, or of none if that
+// is 0.
 func (b branch) isOpen(within int32) bool {
 	return len(b.node.open) > 0 && b.node.open[0].within == within
 }
@@ -120,7 +122,8 @@ func (p *product) cross(start int, within int32) (problem *Problem) {
 		for j, alternative := range d.Alternatives {
 			first, mark := len(p.found), d.mark(alternative)
 			if why := p.take(from, j, mark); len(p.found) == first {
-				if problem == nil || why.IsIncomplete && (why.Absent != "" || problem.Absent == "") { // it may fit later
+				// it may fit later
+				if problem == nil || why.IsIncomplete && (why.Absent != "" || problem.Absent == "") {
 					problem = why
 				}
 				continue
@@ -229,10 +232,12 @@ func (r *run) samePart(a, b any) bool {
 		names, problem := m.fields(r)
 		names2, problem2 := n.fields(r)
 		isClosed, isClosed2 := m.closings.rejects(r, nil) != nil, n.closings.rejects(r, nil) != nil
-		if problem != nil || problem2 != nil || isClosed != isClosed2 || !sets.New(names...).Equal(sets.New(names2...)) || !m.undefined(r).Equal(n.undefined(r)) {
+		if problem != nil || problem2 != nil || isClosed != isClosed2 ||
+			!sets.New(names...).Equal(sets.New(names2...)) || !m.undefined(r).Equal(n.undefined(r)) {
 			return false
 		}
-		return !slices.ContainsFunc(append(names, hiddenFields(m)...), func(name string) bool { return !r.samePart(m.field(r, name), n.field(r, name)) })
+		return !slices.ContainsFunc(append(names, hiddenFields(m)...),
+			func(name string) bool { return !r.samePart(m.field(r, name), n.field(r, name)) })
 	}
 	return slices.EqualFunc(m.parts(r), n.parts(r), r.samePart)
 }

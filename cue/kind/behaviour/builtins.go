@@ -39,17 +39,24 @@ func parsed(text string) *ast.StructLit {
 // constants are those of CUE's packages.
 var constants = map[string]any{
 	"path.Unix": "unix", "path.Windows": "windows", "path.Plan9": "plan9",
-	"crypto/hmac.MD5": "MD5", "crypto/hmac.SHA1": "SHA1", "crypto/hmac.SHA224": "SHA224", "crypto/hmac.SHA256": "SHA256",
-	"crypto/hmac.SHA384": "SHA384", "crypto/hmac.SHA512": "SHA512", "crypto/hmac.SHA512_224": "SHA512_224", "crypto/hmac.SHA512_256": "SHA512_256",
-	"time.Nanosecond": int64(1), "time.Microsecond": int64(1000), "time.Millisecond": int64(1_000_000), "time.Second": int64(1_000_000_000),
+	"crypto/hmac.MD5": "MD5", "crypto/hmac.SHA1": "SHA1", "crypto/hmac.SHA224": "SHA224",
+	"crypto/hmac.SHA256": "SHA256",
+	"crypto/hmac.SHA384": "SHA384", "crypto/hmac.SHA512": "SHA512", "crypto/hmac.SHA512_224": "SHA512_224",
+	"crypto/hmac.SHA512_256": "SHA512_256",
+	"time.Nanosecond":        int64(1), "time.Microsecond": int64(1000), "time.Millisecond": int64(1_000_000),
+	"time.Second": int64(1_000_000_000),
 	"time.Minute": int64(60_000_000_000), "time.Hour": int64(3_600_000_000_000),
-	"time.ANSIC": "Mon Jan _2 15:04:05 2006", "time.UnixDate": "Mon Jan _2 15:04:05 MST 2006", "time.RubyDate": "Mon Jan 02 15:04:05 -0700 2006",
-	"time.RFC822": "02 Jan 06 15:04 MST", "time.RFC822Z": "02 Jan 06 15:04 -0700", "time.RFC850": "Monday, 02-Jan-06 15:04:05 MST",
+	"time.ANSIC": "Mon Jan _2 15:04:05 2006", "time.UnixDate": "Mon Jan _2 15:04:05 MST 2006",
+	"time.RubyDate": "Mon Jan 02 15:04:05 -0700 2006",
+	"time.RFC822":   "02 Jan 06 15:04 MST", "time.RFC822Z": "02 Jan 06 15:04 -0700",
+	"time.RFC850":  "Monday, 02-Jan-06 15:04:05 MST",
 	"time.RFC1123": "Mon, 02 Jan 2006 15:04:05 MST", "time.RFC1123Z": "Mon, 02 Jan 2006 15:04:05 -0700",
 	"time.RFC3339": "2006-01-02T15:04:05Z07:00", "time.RFC3339Nano": "2006-01-02T15:04:05.999999999Z07:00",
 	"time.RFC3339Date": "2006-01-02", "time.Kitchen": "3:04PM", "time.Kitchen24": "15:04",
-	"math.Pi": &Decimal{Decimal: parseDecimal("3.14159265358979323846264338327950288419716939937510582097494459").Decimal, IsFloat: true},
-	"math.E":  &Decimal{Decimal: parseDecimal("2.71828182845904523536028747135266249775724709369995957496696763").Decimal, IsFloat: true},
+	"math.Pi": &Decimal{Decimal: parseDecimal(
+		"3.14159265358979323846264338327950288419716939937510582097494459").Decimal, IsFloat: true},
+	"math.E": &Decimal{Decimal: parseDecimal(
+		"2.71828182845904523536028747135266249775724709369995957496696763").Decimal, IsFloat: true},
 }
 
 // own are the builtins that work with structs and lists of any values.
@@ -57,7 +64,8 @@ var own = []*Function{
 	{Name: "and", params: 1, isNode: true},
 	{Name: "or", params: 1, isNode: true},
 	{Name: "close", params: 1, isNode: true},
-	{Name: "len", params: 1, counts: true, call: func(r *run, x Expr, args []any) (any, *Problem) { return r.len(x, args[0]) }},
+	{Name: "len", params: 1, counts: true,
+		call: func(r *run, x Expr, args []any) (any, *Problem) { return r.len(x, args[0]) }},
 	{Name: "div", params: 2, call: division((*big.Int).Div)},
 	{Name: "mod", params: 2, call: division((*big.Int).Mod)},
 	{Name: "quo", params: 2, call: division((*big.Int).Quo)},
@@ -65,32 +73,36 @@ var own = []*Function{
 
 	{Name: "strings.Repeat", params: 2, call: func(r *run, x Expr, args []any) (any, *Problem) {
 		if kindOf(args[0]) != String {
-			return nil, wrong(x, "cannot use %s (type %s) as string in argument 1 to strings.Repeat", textOf(args[0]), kindOf(args[0]))
+			return nil, wrong(x, "cannot use %s (type %s) as string in argument 1 to strings.Repeat", textOf(args[0]),
+				kindOf(args[0]))
 		}
 		return r.repeat(x, args[0], args[1])
 	}},
 
-	{Name: "list.Concat", params: 1, call: func(r *run, x Expr, args []any) (any, *Problem) { return r.flatten(x, args[0], 1, true) }},
+	{Name: "list.Concat", params: 1,
+		call: func(r *run, x Expr, args []any) (any, *Problem) { return r.flatten(x, args[0], 1, true) }},
 	{Name: "list.FlattenN", params: 2, call: func(r *run, x Expr, args []any) (any, *Problem) {
 		depth, ok := args[1].(int64)
 		if !ok {
-			return nil, wrong(x, "cannot use %s (type %s) as int in argument 2 to list.FlattenN", textOf(args[1]), kindOf(args[1]))
+			return nil, wrong(x, "cannot use %s (type %s) as int in argument 2 to list.FlattenN", textOf(args[1]),
+				kindOf(args[1]))
 		}
 		return r.flatten(x, args[0], int(depth), false)
 	}},
-	{Name: "list.Contains", params: 2, isValidator: true, call: onList(1, func(r *run, _ Expr, elements []any, args []any) (any, *Problem) {
-		for _, element := range elements {
-			r.step()
-			value, problem := r.valueOf(element)
-			if problem != nil {
-				continue
+	{Name: "list.Contains", params: 2, isValidator: true,
+		call: onList(1, func(r *run, _ Expr, elements []any, args []any) (any, *Problem) {
+			for _, element := range elements {
+				r.step()
+				value, problem := r.valueOf(element)
+				if problem != nil {
+					continue
+				}
+				if equal, problem := r.equal(value, args[0]); problem != nil || equal {
+					return equal, problem
+				}
 			}
-			if equal, problem := r.equal(value, args[0]); problem != nil || equal {
-				return equal, problem
-			}
-		}
-		return false, nil
-	})},
+			return false, nil
+		})},
 	{Name: "list.Drop", params: 2, call: onList(1, func(_ *run, x Expr, elements []any, args []any) (any, *Problem) {
 		n, problem := count(x, args[0], 0, maxInt)
 		return elements[min(n, len(elements)):], problem
@@ -108,7 +120,8 @@ var own = []*Function{
 		case low > high:
 			return nil, wrong(x, "error in call to list.Slice: invalid index: %d > %d", low, high)
 		case high > len(elements):
-			return nil, wrong(x, "error in call to list.Slice: slice bounds out of range [%d] with length %d", high, len(elements))
+			return nil, wrong(x, "error in call to list.Slice: slice bounds out of range [%d] with length %d", high,
+				len(elements))
 		}
 		return elements[low:high], nil
 	})},
@@ -134,58 +147,67 @@ var own = []*Function{
 	{Name: "list.Range", params: 3, call: sequence},
 	{Name: "list.Sort", params: 2, call: sorted(sort.Sort)},
 	{Name: "list.SortStable", params: 2, call: sorted(sort.Stable)},
-	{Name: "list.IsSorted", params: 2, call: onList(1, func(r *run, x Expr, elements []any, args []any) (any, *Problem) {
-		s := &sorter{r: r, x: x, elements: elements, order: args[0]}
-		return sort.IsSorted(s), s.problem
-	})},
-	{Name: "list.UniqueItems", params: 1, isValidator: true, call: onList(0, func(r *run, _ Expr, elements []any, _ []any) (any, *Problem) {
-		for i := range elements {
-			for j := range i {
-				if equal, problem := r.equalFields(elements[i], elements[j]); problem != nil || equal {
-					return !equal, problem
+	{Name: "list.IsSorted", params: 2,
+		call: onList(1, func(r *run, x Expr, elements []any, args []any) (any, *Problem) {
+			s := &sorter{r: r, x: x, elements: elements, order: args[0]}
+			return sort.IsSorted(s), s.problem
+		})},
+	{Name: "list.UniqueItems", params: 1, isValidator: true,
+		call: onList(0, func(r *run, _ Expr, elements []any, _ []any) (any, *Problem) {
+			for i := range elements {
+				for j := range i {
+					if equal, problem := r.equalFields(elements[i], elements[j]); problem != nil || equal {
+						return !equal, problem
+					}
 				}
 			}
-		}
-		return true, nil
-	})},
-	{Name: "list.MaxItems", params: 2, isValidator: true, call: onList(1, func(_ *run, x Expr, elements []any, args []any) (any, *Problem) {
-		n, problem := count(x, args[0], -maxInt, maxInt)
-		return len(elements) <= n, problem
-	})},
-	{Name: "list.MinItems", params: 2, isValidator: true, call: onList(1, func(_ *run, x Expr, elements []any, args []any) (any, *Problem) {
-		n, problem := count(x, args[0], -maxInt, maxInt)
-		return len(elements) >= n, problem
-	})},
-	{Name: "struct.MaxFields", params: 2, isValidator: true, call: onStruct(func(have, limit int) bool { return have <= limit })},
-	{Name: "struct.MinFields", params: 2, isValidator: true, call: onStruct(func(have, limit int) bool { return have >= limit })},
+			return true, nil
+		})},
+	{Name: "list.MaxItems", params: 2, isValidator: true,
+		call: onList(1, func(_ *run, x Expr, elements []any, args []any) (any, *Problem) {
+			n, problem := count(x, args[0], -maxInt, maxInt)
+			return len(elements) <= n, problem
+		})},
+	{Name: "list.MinItems", params: 2, isValidator: true,
+		call: onList(1, func(_ *run, x Expr, elements []any, args []any) (any, *Problem) {
+			n, problem := count(x, args[0], -maxInt, maxInt)
+			return len(elements) >= n, problem
+		})},
+	{Name: "struct.MaxFields", params: 2, isValidator: true,
+		call: onStruct(func(have, limit int) bool { return have <= limit })},
+	{Name: "struct.MinFields", params: 2, isValidator: true,
+		call: onStruct(func(have, limit int) bool { return have >= limit })},
 
 	{Name: "encoding/json.Marshal", params: 1, call: func(r *run, _ Expr, args []any) (any, *Problem) {
 		b, problem := inJSON.append(r, nil, args[0])
 		return string(b), problem
 	}},
-	{Name: "encoding/json.MarshalStream", params: 1, call: onList(0, func(r *run, _ Expr, elements []any, _ []any) (any, *Problem) {
-		var b []byte
-		for _, element := range elements {
-			var problem *Problem
-			if b, problem = inJSON.append(r, b, element); problem != nil {
-				return nil, problem
+	{Name: "encoding/json.MarshalStream", params: 1,
+		call: onList(0, func(r *run, _ Expr, elements []any, _ []any) (any, *Problem) {
+			var b []byte
+			for _, element := range elements {
+				var problem *Problem
+				if b, problem = inJSON.append(r, b, element); problem != nil {
+					return nil, problem
+				}
+				b = append(b, '\n')
 			}
-			b = append(b, '\n')
-		}
-		return string(b), nil
-	})},
-	{Name: "encoding/yaml.Marshal", params: 1, call: func(r *run, x Expr, args []any) (any, *Problem) { return r.yaml(x, args[0]) }},
-	{Name: "encoding/yaml.MarshalStream", params: 1, call: onList(0, func(r *run, x Expr, elements []any, _ []any) (any, *Problem) {
-		texts := make([]string, len(elements))
-		for i, element := range elements {
-			text, problem := r.yaml(x, element)
-			if problem != nil {
-				return nil, problem
+			return string(b), nil
+		})},
+	{Name: "encoding/yaml.Marshal", params: 1,
+		call: func(r *run, x Expr, args []any) (any, *Problem) { return r.yaml(x, args[0]) }},
+	{Name: "encoding/yaml.MarshalStream", params: 1,
+		call: onList(0, func(r *run, x Expr, elements []any, _ []any) (any, *Problem) {
+			texts := make([]string, len(elements))
+			for i, element := range elements {
+				text, problem := r.yaml(x, element)
+				if problem != nil {
+					return nil, problem
+				}
+				texts[i] = text.(string)
 			}
-			texts[i] = text.(string)
-		}
-		return strings.Join(texts, "---\n"), nil
-	})},
+			return strings.Join(texts, "---\n"), nil
+		})},
 	{Name: "encoding/base64.Encode", params: 2, call: func(_ *run, x Expr, args []any) (any, *Problem) {
 		src, problem := base64Argument(x, args)
 		return base64.StdEncoding.EncodeToString(src), problem
@@ -204,7 +226,8 @@ var own = []*Function{
 	{Name: "text/template.Execute", params: 2, call: func(r *run, x Expr, args []any) (any, *Problem) {
 		text, ok := args[0].(string)
 		if !ok {
-			return nil, wrong(x, "cannot use %s (type %s) as string in argument 1 to text/template.Execute", textOf(args[0]), kindOf(args[0]))
+			return nil, wrong(x, "cannot use %s (type %s) as string in argument 1 to text/template.Execute",
+				textOf(args[0]), kindOf(args[0]))
 		}
 		data, problem := r.export(args[1])
 		if problem != nil {
@@ -245,7 +268,8 @@ func (r *run) loops(x Expr, t *template.Template, data any) *Problem {
 				}
 			}
 		case *parse.RangeNode:
-			return visit(node.List, min(rounds*size, budget.Steps+1)) && (node.ElseList == nil || visit(node.ElseList, rounds))
+			return visit(node.List, min(rounds*size, budget.Steps+1)) &&
+				(node.ElseList == nil || visit(node.ElseList, rounds))
 		case *parse.IfNode:
 			return visit(node.List, rounds) && (node.ElseList == nil || visit(node.ElseList, rounds))
 		case *parse.WithNode:
@@ -331,7 +355,9 @@ func division(by func(result, a, b *big.Int) *big.Int) func(r *run, x Expr, args
 }
 
 // onList makes a builtin of a function of a list and n further arguments.
-func onList(n int, f func(r *run, x Expr, elements []any, args []any) (any, *Problem)) func(*run, Expr, []any) (any, *Problem) {
+func onList(
+	n int, f func(r *run, x Expr, elements []any, args []any) (any, *Problem),
+) func(*run, Expr, []any) (any, *Problem) {
 	return func(r *run, x Expr, args []any) (any, *Problem) {
 		if kindOf(args[0]) != List {
 			return nil, wrong(x, "cannot use %s (type %s) as list in argument 1", textOf(args[0]), kindOf(args[0]))
@@ -412,7 +438,8 @@ func (r *run) flatten(x Expr, list any, depth int, isConcat bool) (any, *Problem
 func sequence(r *run, x Expr, args []any) (any, *Problem) {
 	for i, arg := range args {
 		if kindOf(arg)&Number == 0 {
-			return nil, wrong(x, "cannot use %s (type %s) as number in argument %d to list.Range", textOf(arg), kindOf(arg), i+1)
+			return nil, wrong(x, "cannot use %s (type %s) as number in argument %d to list.Range", textOf(arg),
+				kindOf(arg), i+1)
 		}
 	}
 	start, limit, step := args[0], args[1], args[2]
@@ -457,7 +484,8 @@ func (s *sorter) Less(i, j int) bool {
 	if s.problem != nil || !ok {
 		return false
 	}
-	pair := &node{conjs: append(slices.Clip(order.conjs), conj{value: map[string]any{"x": s.elements[i], "y": s.elements[j]}})}
+	pair := &node{conjs: append(slices.Clip(order.conjs),
+		conj{value: map[string]any{"x": s.elements[i], "y": s.elements[j]}})}
 	field := pair.arc(s.r, "less")
 	if field == nil {
 		s.problem = wrong(s.x, "the comparer has no field less")
@@ -476,7 +504,8 @@ func sorted(by func(sort.Interface)) func(*run, Expr, []any) (any, *Problem) {
 	return onList(1, func(r *run, x Expr, elements []any, args []any) (any, *Problem) {
 		s := &sorter{r: r, x: x, elements: append([]any{}, elements...), order: args[0]}
 		if _, ok := s.order.(*node); !ok {
-			return nil, wrong(x, "cannot use %s (type %s) as a comparer like list.Ascending", textOf(s.order), kindOf(s.order))
+			return nil, wrong(x, "cannot use %s (type %s) as a comparer like list.Ascending", textOf(s.order),
+				kindOf(s.order))
 		}
 		by(s)
 		return s.elements, s.problem

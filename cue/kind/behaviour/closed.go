@@ -5,13 +5,15 @@ import (
 	"strings"
 )
 
-// group is a part of what a node is unified from: what a definition adds, or a struct that embeds others, or what it embeds. A
-// node has no fields but those that each closed group admits. CUE calls the group that declares a field the evidence for it.
+// group is a part of what a node is unified from: what a definition adds, or a struct that embeds others, or what it
+// embeds. A node has no fields but those that each closed group admits. CUE calls the group that declares a field the
+// evidence for it.
 type group struct {
 	up   *group // the group of which it is a part; nil is none
 	kind groupKind
 	node *node // to which the reference or close() is unified
-	// target is that of a reference to a definition. close() has none, and says nothing about what is within the struct.
+	// target is that of a reference to a definition. close() has none, and says nothing about what is within the
+	// struct.
 	target *node
 }
 
@@ -58,7 +60,8 @@ func (g *group) closing(n, target *node) *group {
 	return added
 }
 
-// ofStruct returns the group of a struct that embeds others. One that is embedded itself is a part of the struct around it.
+// ofStruct returns the group of a struct that embeds others. One that is embedded itself is a part of the struct around
+// it.
 func (g *group) ofStruct() *group {
 	if around := g.within(); around != g {
 		return around
@@ -138,14 +141,16 @@ func (c *closings) rejects(r *run, field []conj) *group {
 	}
 	r.spend(len(c.closed) * len(field) / partsPerStep)
 	for _, g := range c.closed {
-		if !slices.Contains(c.open, g) && !slices.ContainsFunc(field, func(part conj) bool { return c.admit(g, part.group) }) {
+		if !slices.Contains(c.open, g) &&
+			!slices.ContainsFunc(field, func(part conj) bool { return c.admit(g, part.group) }) {
 			return g
 		}
 	}
 	return nil
 }
 
-// admit reports whether a group admits a field of which this is a part: one of the group, or of the struct that embeds it.
+// admit reports whether a group admits a field of which this is a part: one of the group, or of the struct that embeds
+// it.
 func (c *closings) admit(g, part *group) bool {
 	if g.contains(part) {
 		return true

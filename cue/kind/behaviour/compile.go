@@ -320,7 +320,8 @@ func (p place) expr(e ast.Expr) Expr {
 	case *ast.StructLit:
 		return p.structLit(e, nil)
 	case *ast.Alias:
-		return p.unsupported(e, "an alias of a value cannot be compiled here: give the value a hidden field, as in _%s: …", e.Ident.Name)
+		return p.unsupported(e,
+			"an alias of a value cannot be compiled here: give the value a hidden field, as in _%s: …", e.Ident.Name)
 	}
 	return p.unsupported(e, "%s cannot be compiled", sourceOf(e))
 }
@@ -440,7 +441,8 @@ func (p place) selector(e *ast.SelectorExpr) Expr {
 		return &Selector{pos, p.expr(e.X), p.label(name, isIdent), p.referenceText(e)}
 	}
 	for _, imported := range p.instance.Imports {
-		if imported.ImportPath == path || imported.ID() == path || strings.TrimSuffix(imported.ImportPath, ":"+imported.PkgName) == path {
+		if imported.ImportPath == path || imported.ID() == path ||
+			strings.TrimSuffix(imported.ImportPath, ":"+imported.PkgName) == path {
 			pkg := p.open(imported)
 			if !p.use(pkg, name) {
 				return p.unsupported(e, "%s does not exist", sourceOf(e))
@@ -457,7 +459,9 @@ func (p place) selector(e *ast.SelectorExpr) Expr {
 	if f := functions[path+"."+name]; f != nil {
 		return &Builtin{pos, f}
 	}
-	return p.unsupported(e, "%s cannot be used in a behaviour: compute the value with other functions, or have the object state it", sourceOf(e))
+	return p.unsupported(e,
+		"%s cannot be used in a behaviour: compute the value with other functions, or have the object state it",
+		sourceOf(e))
 }
 
 // importPath returns the path of the package that an expression names; "" if it names none.
@@ -584,17 +588,21 @@ func (p place) comprehension(e *ast.Comprehension) Expr {
 		pos := at{clause.Pos()}
 		switch clause := clause.(type) {
 		case *ast.ForClause:
-			compiled := Clause{at: pos, Kind: token.FOR, Value: clause.Value.Name, X: p.expr(clause.Source), counts: p.counted(pos)}
+			compiled := Clause{at: pos, Kind: token.FOR, Value: clause.Value.Name, X: p.expr(clause.Source),
+				counts: p.counted(pos)}
 			if clause.Key != nil {
 				compiled.Key = clause.Key.Name
 			}
 			c.Clauses = append(c.Clauses, compiled)
-			p = p.within(&scope{key: named(compiled.Key), value: named(compiled.Value), source: p.sourceOfLoop(clause.Source)})
+			p = p.within(&scope{key: named(compiled.Key), value: named(compiled.Value),
+				source: p.sourceOfLoop(clause.Source)})
 		case *ast.LetClause:
-			c.Clauses = append(c.Clauses, Clause{at: pos, Kind: token.LET, Value: clause.Ident.Name, X: p.expr(clause.Expr)})
+			c.Clauses = append(c.Clauses,
+				Clause{at: pos, Kind: token.LET, Value: clause.Ident.Name, X: p.expr(clause.Expr)})
 			p = p.within(&scope{value: clause.Ident.Name})
 		case *ast.IfClause:
-			c.Clauses = append(c.Clauses, Clause{at: pos, Kind: token.IF, X: p.expr(clause.Condition), counts: p.counted(pos)})
+			c.Clauses = append(c.Clauses, Clause{at: pos, Kind: token.IF, X: p.expr(clause.Condition),
+				counts: p.counted(pos)})
 		default:
 			return p.unsupported(clause, "this clause cannot be compiled: write for, if or let")
 		}
@@ -658,7 +666,8 @@ func (p place) structLit(e *ast.StructLit, self map[string]string) Expr {
 	for _, decl := range e.Elts {
 		switch decl := decl.(type) {
 		case *ast.Field:
-			if name, _, err := ast.LabelName(decl.Label); isRoot && err == nil && name != ObservedName && slices.Contains(p.given, name) {
+			if name, _, err := ast.LabelName(decl.Label); isRoot && err == nil && name != ObservedName &&
+				slices.Contains(p.given, name) {
 				continue
 			}
 			if problem := p.declaration(s, decl); problem != nil {
@@ -725,7 +734,8 @@ func (p place) attributes(attributes ...*ast.Attribute) {
 	for _, a := range attributes {
 		name, body := a.Split()
 		if name == "kube" && slices.Contains(strings.Split(strings.ReplaceAll(body, " ", ""), ","), "eval") {
-			p.unsupported(a, "@kube(eval) does not exist: all of a behaviour is compiled. Remove it: what cannot be compiled is an error that says what to write")
+			p.unsupported(a,
+				"@kube(eval) does not exist: all of a behaviour is compiled. Remove it: what cannot be compiled is an error that says what to write")
 		}
 	}
 }
@@ -810,7 +820,8 @@ func Predeclared(name string) *Type {
 		t.Kinds = Number
 	case "float32", "float64":
 		t.Kinds = Number
-		limit := map[string]string{"float32": "3.40282346638528859811704183484516925440e+38", "float64": "1.797693134862315708145274237317043567981e+308"}[name]
+		limit := map[string]string{"float32": "3.40282346638528859811704183484516925440e+38",
+			"float64": "1.797693134862315708145274237317043567981e+308"}[name]
 		t.Min, t.Max = parseDecimal("-"+limit), parseDecimal(limit)
 	case "rune":
 		t.Kinds, t.Min, t.Max = Int, parseDecimal("0"), parseDecimal("1114111")

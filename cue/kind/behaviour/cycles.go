@@ -55,7 +55,9 @@ func (d *dependencies) cycle(n *dependent) *Error {
 	if i := slices.IndexFunc(d.way, func(s step) bool { return s.of == n }); i >= 0 {
 		first := d.way[i]
 		if first.hides {
-			return &Error{first.at, fmt.Sprintf("%s refers to this field itself, which hides the other %[1]s: quote the field, as in %[1]q: %[1]s, or rename the other", first.text)}
+			return &Error{first.at,
+				fmt.Sprintf(
+					"%s refers to this field itself, which hides the other %[1]s: quote the field, as in %[1]q: %[1]s, or rename the other", first.text)}
 		}
 		var texts []string
 		for _, s := range append(slices.Clip(d.way[i:]), first) {
@@ -105,7 +107,8 @@ func (d *dependencies) field(f *Field, up *literals, around []*dependent) {
 	n := d.add(f)
 	d.value(f.Value, up, around, append(slices.Clip(around), n))
 	for i, reference := range n.references {
-		n.references[i].hides = reference.at == f.Value.Pos() && slices.Contains(reference.to, Expr(f)) && reference.text == f.Name
+		n.references[i].hides = reference.at == f.Value.Pos() && slices.Contains(reference.to, Expr(f)) &&
+			reference.text == f.Name
 	}
 }
 

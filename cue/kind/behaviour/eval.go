@@ -281,7 +281,9 @@ func (x *Interpolation) eval(r *run, e *env) (any, *Problem) {
 		case *Decimal:
 			b = append(b, v.String()...)
 		default:
-			worst = worse(worst, wrong(part, "invalid interpolation: cannot use a value of type %s, only string, bytes, number and bool", kindOf(value)))
+			worst = worse(worst,
+				wrong(part, "invalid interpolation: cannot use a value of type %s, only string, bytes, number and bool",
+					kindOf(value)))
 		}
 	}
 	if worst != nil {
@@ -378,7 +380,8 @@ func (x *Binary) eval(r *run, e *env) (any, *Problem) {
 }
 
 func (x *Binary) invalidOperands(left, right any) *Problem {
-	return wrong(x, "invalid operands %s and %s to '%s' (type %s and %s) in %s", textOf(left), textOf(right), x.Op, kindOf(left), kindOf(right), source(x.Text))
+	return wrong(x, "invalid operands %s and %s to '%s' (type %s and %s) in %s", textOf(left), textOf(right), x.Op,
+		kindOf(left), kindOf(right), source(x.Text))
 }
 
 func ordered(op token.Token, order int) bool {
@@ -426,8 +429,8 @@ func (x *Binary) exists(r *run, operand Expr, e *env) (any, *Problem) {
 	return (problem == nil) == (x.Op == token.NEQ), nil
 }
 
-// mayBeStruct reports whether a node that has no value so far exists for a comparison with _|_: it does if it may become a
-// struct or a list, or one of several alternatives. Other types do not.
+// mayBeStruct reports whether a node that has no value so far exists for a comparison with _|_: it does if it may
+// become a struct or a list, or one of several alternatives. Other types do not.
 func (n *node) mayBeStruct(r *run) bool {
 	target, problem := n.target(r)
 	if problem != nil {
@@ -722,7 +725,8 @@ func (x *Unary) addTo(n *node, limit any) {
 		}
 	case x.Op == token.MAT || x.Op == token.NMAT:
 		if kind != String {
-			n.fail(wrong(x, "invalid value %s (type %s) for bound %s: it must be a regular expression", textOf(limit), kind, x.Op))
+			n.fail(wrong(x, "invalid value %s (type %s) for bound %s: it must be a regular expression", textOf(limit),
+				kind, x.Op))
 			return
 		}
 		n.limit(String, x)
@@ -830,7 +834,8 @@ func (n *node) enumerate(r *run) *Problem {
 				}
 				if problem := r.comprehend(c.Clauses, l.env, func(e *env) {
 					if len(p.conjs) == cap(p.conjs) {
-						p.conjs = slices.Grow(p.conjs, len(p.conjs)+1) // append would grow a long list by a quarter, and copy it often
+						// append would grow a long list by a quarter, and copy it often
+						p.conjs = slices.Grow(p.conjs, len(p.conjs)+1)
 					}
 					p.conjs = append(p.conjs, conj{x: c.Body, env: e, group: l.group})
 				}); problem != nil {

@@ -64,73 +64,88 @@ func (f *Function) takes(n int) bool {
 
 // natives are the functions of CUE's packages that are plain Go.
 var natives = map[string]any{
-	"strings.ByteAt": cuestrings.ByteAt, "strings.ByteSlice": cuestrings.ByteSlice, "strings.Compare": cuestrings.Compare,
-	"strings.Contains": cuestrings.Contains, "strings.ContainsAny": cuestrings.ContainsAny, "strings.Count": cuestrings.Count,
-	"strings.Fields": cuestrings.Fields, "strings.HasPrefix": cuestrings.HasPrefix, "strings.HasSuffix": cuestrings.HasSuffix,
-	"strings.Index": cuestrings.Index, "strings.IndexAny": cuestrings.IndexAny, "strings.Join": cuestrings.Join,
-	"strings.LastIndex": cuestrings.LastIndex, "strings.LastIndexAny": cuestrings.LastIndexAny, "strings.MaxRunes": cuestrings.MaxRunes,
+	"strings.ByteAt": cuestrings.ByteAt, "strings.ByteSlice": cuestrings.ByteSlice,
+	"strings.Compare": cuestrings.Compare, "strings.Contains": cuestrings.Contains,
+	"strings.ContainsAny": cuestrings.ContainsAny, "strings.Count": cuestrings.Count,
+	"strings.Fields": cuestrings.Fields, "strings.HasPrefix": cuestrings.HasPrefix,
+	"strings.HasSuffix": cuestrings.HasSuffix, "strings.Index": cuestrings.Index,
+	"strings.IndexAny": cuestrings.IndexAny, "strings.Join": cuestrings.Join, "strings.LastIndex": cuestrings.LastIndex,
+	"strings.LastIndexAny": cuestrings.LastIndexAny, "strings.MaxRunes": cuestrings.MaxRunes,
 	"strings.MinRunes": cuestrings.MinRunes, "strings.Replace": cuestrings.Replace, "strings.Runes": cuestrings.Runes,
-	"strings.SliceRunes": cuestrings.SliceRunes, "strings.Split": cuestrings.Split, "strings.SplitAfter": cuestrings.SplitAfter,
-	"strings.SplitAfterN": cuestrings.SplitAfterN, "strings.SplitN": cuestrings.SplitN, "strings.ToCamel": cuestrings.ToCamel,
-	"strings.ToLower": cuestrings.ToLower, "strings.ToTitle": cuestrings.ToTitle, "strings.ToUpper": cuestrings.ToUpper,
-	"strings.Trim": cuestrings.Trim, "strings.TrimLeft": cuestrings.TrimLeft, "strings.TrimPrefix": cuestrings.TrimPrefix,
-	"strings.TrimRight": cuestrings.TrimRight, "strings.TrimSpace": cuestrings.TrimSpace, "strings.TrimSuffix": cuestrings.TrimSuffix,
+	"strings.SliceRunes": cuestrings.SliceRunes, "strings.Split": cuestrings.Split,
+	"strings.SplitAfter": cuestrings.SplitAfter, "strings.SplitAfterN": cuestrings.SplitAfterN,
+	"strings.SplitN": cuestrings.SplitN, "strings.ToCamel": cuestrings.ToCamel, "strings.ToLower": cuestrings.ToLower,
+	"strings.ToTitle": cuestrings.ToTitle, "strings.ToUpper": cuestrings.ToUpper, "strings.Trim": cuestrings.Trim,
+	"strings.TrimLeft": cuestrings.TrimLeft, "strings.TrimPrefix": cuestrings.TrimPrefix,
+	"strings.TrimRight": cuestrings.TrimRight, "strings.TrimSpace": cuestrings.TrimSpace,
+	"strings.TrimSuffix": cuestrings.TrimSuffix,
 
-	"list.Avg": list.Avg, "list.Max": list.Max, "list.Min": list.Min, "list.Product": list.Product, "list.Sum": list.Sum,
-	"list.IsSortedStrings": list.IsSortedStrings, "list.SortStrings": list.SortStrings,
+	"list.Avg": list.Avg, "list.Max": list.Max, "list.Min": list.Min, "list.Product": list.Product,
+	"list.Sum": list.Sum, "list.IsSortedStrings": list.IsSortedStrings, "list.SortStrings": list.SortStrings,
 
-	"math.Abs": math.Abs, "math.Acos": math.Acos, "math.Acosh": math.Acosh, "math.Asin": math.Asin, "math.Asinh": math.Asinh,
-	"math.Atan": math.Atan, "math.Atan2": math.Atan2, "math.Atanh": math.Atanh, "math.Cbrt": math.Cbrt, "math.Ceil": math.Ceil,
-	"math.Copysign": math.Copysign, "math.Cos": math.Cos, "math.Cosh": math.Cosh, "math.Dim": math.Dim, "math.Erf": math.Erf,
-	"math.Exp": math.Exp, "math.Exp2": math.Exp2, "math.Floor": math.Floor, "math.Gamma": math.Gamma, "math.Hypot": math.Hypot,
-	"math.Log": math.Log, "math.Log10": math.Log10, "math.Log2": math.Log2, "math.Mod": math.Mod, "math.MultipleOf": math.MultipleOf,
-	"math.Pow": math.Pow, "math.Remainder": math.Remainder, "math.Round": math.Round, "math.RoundToEven": math.RoundToEven,
-	"math.Signbit": math.Signbit, "math.Sin": math.Sin, "math.Sinh": math.Sinh, "math.Sqrt": math.Sqrt, "math.Tan": math.Tan,
-	"math.Tanh": math.Tanh, "math.Trunc": math.Trunc,
+	"math.Abs": math.Abs, "math.Acos": math.Acos, "math.Acosh": math.Acosh, "math.Asin": math.Asin,
+	"math.Asinh": math.Asinh, "math.Atan": math.Atan, "math.Atan2": math.Atan2, "math.Atanh": math.Atanh,
+	"math.Cbrt": math.Cbrt, "math.Ceil": math.Ceil, "math.Copysign": math.Copysign, "math.Cos": math.Cos,
+	"math.Cosh": math.Cosh, "math.Dim": math.Dim, "math.Erf": math.Erf, "math.Exp": math.Exp, "math.Exp2": math.Exp2,
+	"math.Floor": math.Floor, "math.Gamma": math.Gamma, "math.Hypot": math.Hypot, "math.Log": math.Log,
+	"math.Log10": math.Log10, "math.Log2": math.Log2, "math.Mod": math.Mod, "math.MultipleOf": math.MultipleOf,
+	"math.Pow": math.Pow, "math.Remainder": math.Remainder, "math.Round": math.Round,
+	"math.RoundToEven": math.RoundToEven, "math.Signbit": math.Signbit, "math.Sin": math.Sin, "math.Sinh": math.Sinh,
+	"math.Sqrt": math.Sqrt, "math.Tan": math.Tan, "math.Tanh": math.Tanh, "math.Trunc": math.Trunc,
 	"math/bits.And": bits.And, "math/bits.Or": bits.Or, "math/bits.Xor": bits.Xor, "math/bits.Clear": bits.Clear,
-	"math/bits.At": bits.At, "math/bits.Len": bits.Len, "math/bits.OnesCount": bits.OnesCount, "math/bits.Rsh": bits.Rsh,
+	"math/bits.At": bits.At, "math/bits.Len": bits.Len, "math/bits.OnesCount": bits.OnesCount,
+	"math/bits.Rsh": bits.Rsh,
 
 	"time.Duration": time.Duration, "time.Format": time.Format, "time.FormatDuration": time.FormatDuration,
-	"time.FormatString": time.FormatString, "time.Parse": time.Parse, "time.ParseDuration": time.ParseDuration, "time.Time": time.Time,
-	"time.ToUnix": time.ToUnix, "time.ToUnixNano": time.ToUnixNano, "time.Unix": time.Unix, "time.Split": time.Split,
+	"time.FormatString": time.FormatString, "time.Parse": time.Parse, "time.ParseDuration": time.ParseDuration,
+	"time.Time": time.Time, "time.ToUnix": time.ToUnix, "time.ToUnixNano": time.ToUnixNano, "time.Unix": time.Unix,
+	"time.Split": time.Split,
 
-	"strconv.Atoi": cuestrconv.Atoi, "strconv.FormatBool": cuestrconv.FormatBool, "strconv.FormatFloat": cuestrconv.FormatFloat,
-	"strconv.FormatInt": cuestrconv.FormatInt, "strconv.FormatUint": cuestrconv.FormatUint, "strconv.ParseBool": cuestrconv.ParseBool,
-	"strconv.ParseFloat": cuestrconv.ParseFloat, "strconv.ParseInt": cuestrconv.ParseInt, "strconv.ParseNumber": cuestrconv.ParseNumber,
-	"strconv.ParseUint": cuestrconv.ParseUint, "strconv.Quote": cuestrconv.Quote, "strconv.QuoteToASCII": cuestrconv.QuoteToASCII,
+	"strconv.Atoi": cuestrconv.Atoi, "strconv.FormatBool": cuestrconv.FormatBool,
+	"strconv.FormatFloat": cuestrconv.FormatFloat, "strconv.FormatInt": cuestrconv.FormatInt,
+	"strconv.FormatUint": cuestrconv.FormatUint, "strconv.ParseBool": cuestrconv.ParseBool,
+	"strconv.ParseFloat": cuestrconv.ParseFloat, "strconv.ParseInt": cuestrconv.ParseInt,
+	"strconv.ParseNumber": cuestrconv.ParseNumber, "strconv.ParseUint": cuestrconv.ParseUint,
+	"strconv.Quote": cuestrconv.Quote, "strconv.QuoteToASCII": cuestrconv.QuoteToASCII,
 	"strconv.QuoteToGraphic": cuestrconv.QuoteToGraphic, "strconv.Unquote": cuestrconv.Unquote,
 
-	"regexp.Find": cueregexp.Find, "regexp.FindAll": cueregexp.FindAll, "regexp.FindAllNamedSubmatch": cueregexp.FindAllNamedSubmatch,
-	"regexp.FindAllSubmatch": cueregexp.FindAllSubmatch, "regexp.FindNamedSubmatch": cueregexp.FindNamedSubmatch,
-	"regexp.FindSubmatch": cueregexp.FindSubmatch, "regexp.Match": cueregexp.Match, "regexp.QuoteMeta": cueregexp.QuoteMeta,
-	"regexp.ReplaceAll": cueregexp.ReplaceAll, "regexp.ReplaceAllLiteral": cueregexp.ReplaceAllLiteral, "regexp.Valid": cueregexp.Valid,
+	"regexp.Find": cueregexp.Find, "regexp.FindAll": cueregexp.FindAll,
+	"regexp.FindAllNamedSubmatch": cueregexp.FindAllNamedSubmatch, "regexp.FindAllSubmatch": cueregexp.FindAllSubmatch,
+	"regexp.FindNamedSubmatch": cueregexp.FindNamedSubmatch, "regexp.FindSubmatch": cueregexp.FindSubmatch,
+	"regexp.Match": cueregexp.Match, "regexp.QuoteMeta": cueregexp.QuoteMeta, "regexp.ReplaceAll": cueregexp.ReplaceAll,
+	"regexp.ReplaceAllLiteral": cueregexp.ReplaceAllLiteral, "regexp.Valid": cueregexp.Valid,
 
-	"net.AbsURL": cuenet.AbsURL, "net.URL": cuenet.URL, "net.FQDN": cuenet.FQDN, "net.GlobalUnicastIP": cuenet.GlobalUnicastIP,
-	"net.IP": cuenet.IP, "net.IPCIDR": cuenet.IPCIDR, "net.IPString": cuenet.IPString, "net.IPv4": cuenet.IPv4, "net.IPv6": cuenet.IPv6,
-	"net.InCIDR": cuenet.InCIDR, "net.InterfaceLocalMulticastIP": cuenet.InterfaceLocalMulticastIP, "net.JoinHostPort": cuenet.JoinHostPort,
+	"net.AbsURL": cuenet.AbsURL, "net.URL": cuenet.URL, "net.FQDN": cuenet.FQDN,
+	"net.GlobalUnicastIP": cuenet.GlobalUnicastIP, "net.IP": cuenet.IP, "net.IPCIDR": cuenet.IPCIDR,
+	"net.IPString": cuenet.IPString, "net.IPv4": cuenet.IPv4, "net.IPv6": cuenet.IPv6, "net.InCIDR": cuenet.InCIDR,
+	"net.InterfaceLocalMulticastIP": cuenet.InterfaceLocalMulticastIP, "net.JoinHostPort": cuenet.JoinHostPort,
 	"net.LinkLocalMulticastIP": cuenet.LinkLocalMulticastIP, "net.LinkLocalUnicastIP": cuenet.LinkLocalUnicastIP,
 	"net.LoopbackIP": cuenet.LoopbackIP, "net.MulticastIP": cuenet.MulticastIP, "net.ParseIP": cuenet.ParseIP,
 	"net.PathEscape": cuenet.PathEscape, "net.PathUnescape": cuenet.PathUnescape, "net.QueryEscape": cuenet.QueryEscape,
 	"net.QueryUnescape": cuenet.QueryUnescape, "net.SplitHostPort": cuenet.SplitHostPort, "net.ToIP16": cuenet.ToIP16,
-	"net.ToIP4": cuenet.ToIP4, "net.UnspecifiedIP": cuenet.UnspecifiedIP, "net.AddIP": cuenet.AddIP, "net.AddIPCIDR": cuenet.AddIPCIDR,
-	"net.CompareIP": cuenet.CompareIP,
+	"net.ToIP4": cuenet.ToIP4, "net.UnspecifiedIP": cuenet.UnspecifiedIP, "net.AddIP": cuenet.AddIP,
+	"net.AddIPCIDR": cuenet.AddIPCIDR, "net.CompareIP": cuenet.CompareIP,
 
-	"path.Base": path.Base, "path.Clean": path.Clean, "path.Dir": path.Dir, "path.Ext": path.Ext, "path.IsAbs": path.IsAbs,
-	"path.Join": path.Join, "path.Match": path.Match, "path.Rel": path.Rel, "path.Resolve": path.Resolve, "path.Split": path.Split,
+	"path.Base": path.Base, "path.Clean": path.Clean, "path.Dir": path.Dir, "path.Ext": path.Ext,
+	"path.IsAbs": path.IsAbs, "path.Join": path.Join, "path.Match": path.Match, "path.Rel": path.Rel,
+	"path.Resolve": path.Resolve, "path.Split": path.Split,
 
 	"text/template.HTMLEscape": template.HTMLEscape, "text/template.JSEscape": template.JSEscape,
-	"encoding/json.Compact": json.Compact, "encoding/json.HTMLEscape": json.HTMLEscape, "encoding/json.Indent": json.Indent,
-	"encoding/json.Unmarshal": json.Unmarshal, "encoding/json.UnmarshalStream": json.UnmarshalStream, "encoding/json.Valid": json.Valid,
+	"encoding/json.Compact": json.Compact, "encoding/json.HTMLEscape": json.HTMLEscape,
+	"encoding/json.Indent": json.Indent, "encoding/json.Unmarshal": json.Unmarshal,
+	"encoding/json.UnmarshalStream": json.UnmarshalStream, "encoding/json.Valid": json.Valid,
 	"encoding/yaml.Unmarshal": yaml.Unmarshal, "encoding/yaml.UnmarshalStream": yaml.UnmarshalStream,
 	"encoding/hex.Decode": hex.Decode, "encoding/hex.DecodedLen": hex.DecodedLen, "encoding/hex.Dump": hex.Dump,
 	"encoding/hex.Encode": hex.Encode, "encoding/hex.EncodedLen": hex.EncodedLen,
 
-	"crypto/md5.Sum": md5.Sum, "crypto/sha1.Sum": sha1.Sum, "crypto/sha256.Sum224": sha256.Sum224, "crypto/sha256.Sum256": sha256.Sum256,
-	"crypto/sha512.Sum384": sha512.Sum384, "crypto/sha512.Sum512": sha512.Sum512, "crypto/sha512.Sum512_224": sha512.Sum512_224,
-	"crypto/sha512.Sum512_256": sha512.Sum512_256, "crypto/hmac.Sign": hmac.Sign,
+	"crypto/md5.Sum": md5.Sum, "crypto/sha1.Sum": sha1.Sum, "crypto/sha256.Sum224": sha256.Sum224,
+	"crypto/sha256.Sum256": sha256.Sum256, "crypto/sha512.Sum384": sha512.Sum384, "crypto/sha512.Sum512": sha512.Sum512,
+	"crypto/sha512.Sum512_224": sha512.Sum512_224, "crypto/sha512.Sum512_256": sha512.Sum512_256,
+	"crypto/hmac.Sign": hmac.Sign,
 
-	"uuid.FromInt": uuid.FromInt, "uuid.MD5": uuid.MD5, "uuid.Parse": uuid.Parse, "uuid.SHA1": uuid.SHA1, "uuid.ToInt": uuid.ToInt,
-	"uuid.URN": uuid.URN, "uuid.Valid": uuid.Valid, "uuid.Variant": uuid.Variant, "uuid.Version": uuid.Version,
+	"uuid.FromInt": uuid.FromInt, "uuid.MD5": uuid.MD5, "uuid.Parse": uuid.Parse, "uuid.SHA1": uuid.SHA1,
+	"uuid.ToInt": uuid.ToInt, "uuid.URN": uuid.URN, "uuid.Valid": uuid.Valid, "uuid.Variant": uuid.Variant,
+	"uuid.Version": uuid.Version,
 }
 
 // functions are all builtins by name; those of packages by import path and name.
@@ -402,7 +417,8 @@ type conversion struct {
 // argument converts a value to the type of a parameter.
 func (c conversion) argument(i int, value any, t reflect.Type) (reflect.Value, *Problem) {
 	mismatch := func(want string) (reflect.Value, *Problem) {
-		return reflect.Value{}, wrong(c.x, "cannot use %s (type %s) as %s in argument %d to %s", textOf(value), kindOf(value), source(want), i+1, source(c.name))
+		return reflect.Value{}, wrong(c.x, "cannot use %s (type %s) as %s in argument %d to %s", textOf(value),
+			kindOf(value), source(want), i+1, source(c.name))
 	}
 	kind := kindOf(value)
 	switch t {
@@ -467,7 +483,8 @@ func (c conversion) argument(i int, value any, t reflect.Type) (reflect.Value, *
 
 func (c conversion) listArgument(i int, value any, t reflect.Type) (reflect.Value, *Problem) {
 	if kindOf(value) != List {
-		return reflect.Value{}, wrong(c.x, "cannot use %s (type %s) as list in argument %d to %s", textOf(value), kindOf(value), i+1, source(c.name))
+		return reflect.Value{}, wrong(c.x, "cannot use %s (type %s) as list in argument %d to %s", textOf(value),
+			kindOf(value), i+1, source(c.name))
 	}
 	elements, problem := c.elements(value)
 	if problem != nil {
@@ -511,7 +528,9 @@ func (c conversion) results(out []reflect.Value) (any, *Problem) {
 	last := out[len(out)-1]
 	if last.Type() == typeError {
 		if err, ok := reflect.TypeAssert[error](last); ok && err != nil {
-			return nil, wrong(c.x, "error in call to %s: %s", source(c.name), strings.TrimPrefix(reasonOf(err), c.name+": ")) // strconv names itself
+			// strconv names itself
+			return nil,
+				wrong(c.x, "error in call to %s: %s", source(c.name), strings.TrimPrefix(reasonOf(err), c.name+": "))
 		}
 		if len(out) == 1 {
 			return true, nil
@@ -658,7 +677,8 @@ func (x *Call) addTo(r *run, n *node, e *env, g *group) {
 	case f.isNode && len(x.Args) == 1:
 		list, problem := r.eval(x.Args[0], e)
 		if problem == nil && kindOf(list) != List {
-			problem = wrong(x, "cannot use %s (type %s) as list in argument 1 to %s", textOf(list), kindOf(list), source(f.Name))
+			problem = wrong(x, "cannot use %s (type %s) as list in argument 1 to %s", textOf(list), kindOf(list),
+				source(f.Name))
 		}
 		var elements []any
 		if problem == nil {

@@ -24,7 +24,8 @@ type run struct {
 	lets     map[letIn]*node
 	patterns map[string]*regexp.Regexp // that are compiled
 	scopes   scopes                    // for the elements of loops
-	yielded  []*env                    // of the comprehensions that are running: what they add if all their rounds succeed
+	// of the comprehensions that are running: what they add if all their rounds succeed
+	yielded []*env
 }
 
 // scopes are made in blocks.
@@ -392,7 +393,8 @@ func (k Kinds) String() string {
 	for _, kind := range []struct {
 		kinds Kinds
 		name  string
-	}{{Null, "null"}, {Bool, "bool"}, {Int, "int"}, {Float, "float"}, {String, "string"}, {Bytes, "bytes"}, {List, "list"}, {Struct, "struct"}} {
+	}{{Null, "null"}, {Bool, "bool"}, {Int, "int"}, {Float, "float"}, {String, "string"}, {Bytes, "bytes"},
+		{List, "list"}, {Struct, "struct"}} {
 		if k&kind.kinds != 0 {
 			names = append(names, kind.name)
 		}
@@ -652,7 +654,8 @@ func (n *node) value(r *run) (any, *Problem) {
 	case len(n.lists)+len(n.data) > 0 || len(n.lits) > 0 && n.kinds&Struct != 0:
 		value = n.plain()
 	default:
-		return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.pos(), isOpen: true, Message: "incomplete value " + n.kinds.String()}
+		return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.pos(), isOpen: true,
+			Message: "incomplete value " + n.kinds.String()}
 	}
 	if !n.checked {
 		n.checked = true
@@ -671,13 +674,14 @@ func (n *node) value(r *run) (any, *Problem) {
 	return value, nil
 }
 
-// structure computes a value that may be a struct whose constraints cannot be checked so far, or that is unified with what is
-// absent: it has the fields that are known.
+// structure computes a value that may be a struct whose constraints cannot be checked so far, or that is unified with
+// what is absent: it has the fields that are known.
 func (r *run) structure(value any) (any, *Problem) {
 	computed, problem := r.valueOf(value)
 	if n, ok := value.(*node); ok && problem != nil && problem.IsIncomplete {
 		if target, _ := n.target(r); target != nil {
-			if n, ok := target.(*node); ok && n.kinds&^Struct == 0 && kindOf(n) == Struct && len(n.lits)+len(n.data) > 0 {
+			if n, ok := target.(*node); ok && n.kinds&^Struct == 0 && kindOf(n) == Struct &&
+				len(n.lits)+len(n.data) > 0 {
 				return n, nil
 			}
 		}
@@ -946,7 +950,8 @@ func (n *node) nameDynamic(r *run, i int) {
 		}
 		if problem != nil {
 			names[j] = "\x00" // no field
-			n.comps = append(n.comps, pending{Comprehension: &Comprehension{at: d.at, all: true}, state: expanded, problem: problem})
+			n.comps = append(n.comps, pending{Comprehension: &Comprehension{at: d.at, all: true}, state: expanded,
+				problem: problem})
 			continue
 		}
 		names[j] = dataLabel(text)
@@ -1023,7 +1028,8 @@ func (n *node) missing(r *run) *Problem {
 	for _, l := range n.lits {
 		for _, f := range l.Fields {
 			if f.Mode == Required && n.arc(r, f.Name) == nil {
-				return &Problem{IsIncomplete: true, Path: strings.TrimPrefix(n.path()+"."+shown(f.Name), "."), At: f.Pos(), Message: "field is required but not present"}
+				return &Problem{IsIncomplete: true, Path: strings.TrimPrefix(n.path()+"."+shown(f.Name), "."),
+					At: f.Pos(), Message: "field is required but not present"}
 			}
 		}
 	}

@@ -85,9 +85,9 @@ func toDecimal(value any) (*Decimal, bool) {
 	return nil, false
 }
 
-// plain returns a number as unstructured objects hold it once the API server has stored them: JSON writes the float 2.0 as 2, which is an
-// integer when it is read, and integers of more than 64 bits are floats. Otherwise a template or a status with such a number would always
-// differ from what is stored.
+// plain returns a number as unstructured objects hold it once the API server has stored them: JSON writes the float 2.0
+// as 2, which is an integer when it is read, and integers of more than 64 bits are floats. Otherwise a template or a
+// status with such a number would always differ from what is stored.
 func plain(value any) (any, string) {
 	d, ok := value.(*Decimal)
 	if !ok {

@@ -7,13 +7,14 @@ import (
 	"cuelang.org/go/cue/token"
 )
 
-// SeparateOperands changes files so that CUE evaluates each operand to the end before it uses it, as its specification says:
-// x becomes [x][0] or {x}, and a reference becomes x && true, [if x == x {x}][0] or x + 0. CUE v0.17.1 goes on with an operand
-// that is a disjunction or a unification without a value: an if takes it for false, an interpolation for an empty text, and a slice
-// for no bound. So it does with a reference to a field that only refers to one without a value, unless something else asked for that
-// before. In a let, in what and() returns and in what is selected from a literal, it overlooks an if or a loop that waits, which it
-// sees in a field. Nor does it look at the elements of a slice that is compared or an argument, and a loop over what list.FlattenN
-// returns does not find elements that are disjunctions. The function that is returned undoes the changes.
+// SeparateOperands changes files so that CUE evaluates each operand to the end before it uses it, as its specification
+// says: x becomes [x][0] or {x}, and a reference becomes x && true, [if x == x {x}][0] or x + 0. CUE v0.17.1 goes on
+// with an operand that is a disjunction or a unification without a value: an if takes it for false, an interpolation
+// for an empty text, and a slice for no bound. So it does with a reference to a field that only refers to one without a
+// value, unless something else asked for that before. In a let, in what and() returns and in what is selected from a
+// literal, it overlooks an if or a loop that waits, which it sees in a field. Nor does it look at the elements of a
+// slice that is compared or an argument, and a loop over what list.FlattenN returns does not find elements that are
+// disjunctions. The function that is returned undoes the changes.
 func SeparateOperands(files []*ast.File) (undo func()) {
 	s := &separator{}
 	for _, file := range files {
@@ -41,7 +42,8 @@ func (s *separator) visit(node ast.Node) bool {
 		for i := 1; i < len(node.Elts); i += 2 {
 			s.used(&node.Elts[i], func(x ast.Expr) ast.Expr {
 				known := &ast.IfClause{If: x.Pos(), Condition: binary(x, token.EQL, x)}
-				return elementOf(&ast.Comprehension{Clauses: []ast.Clause{known}, Value: &ast.StructLit{Lbrace: x.Pos(), Elts: []ast.Decl{&ast.EmbedDecl{Expr: x}}}})
+				return elementOf(&ast.Comprehension{Clauses: []ast.Clause{known},
+					Value: &ast.StructLit{Lbrace: x.Pos(), Elts: []ast.Decl{&ast.EmbedDecl{Expr: x}}}})
 			})
 		}
 	case *ast.SliceExpr:
@@ -84,7 +86,8 @@ func (s *separator) visit(node ast.Node) bool {
 	return true
 }
 
-// used is for an operand that CUE takes for something else if it has no value, and resolve has CUE look at that of a reference.
+// used is for an operand that CUE takes for something else if it has no value, and resolve has CUE look at that of a
+// reference.
 func (s *separator) used(place *ast.Expr, resolve func(ast.Expr) ast.Expr) {
 	operation, isBinary := unparen(*place).(*ast.BinaryExpr)
 	switch {
@@ -95,8 +98,8 @@ func (s *separator) used(place *ast.Expr, resolve func(ast.Expr) ast.Expr) {
 	}
 }
 
-// refersToField reports whether an expression is a reference to a field, or an element, that may only refer to another one: not to
-// data.
+// refersToField reports whether an expression is a reference to a field, or an element, that may only refer to another
+// one: not to data.
 func refersToField(x ast.Expr) bool {
 	if root := rootOf(x); root != nil {
 		return root.Name != ObjectName && root.Name != ObservedName

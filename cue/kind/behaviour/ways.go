@@ -2,8 +2,9 @@ package behaviour
 
 import "cuelang.org/go/cue/token"
 
-// Ways notes which ways the runs of a behaviour took at the forks in its package: an if held or did not, a loop had something to
-// go through or had not, and a disjunction took its default or another alternative. It is for one goroutine.
+// Ways notes which ways the runs of a behaviour took at the forks in its package: an if held or did not, a loop had
+// something to go through or had not, and a disjunction took its default or another alternative. It is for one
+// goroutine.
 type Ways struct {
 	forks []token.Pos
 	taken map[way]bool

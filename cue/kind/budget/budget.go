@@ -46,5 +46,6 @@ func (b *Budget) Taken() int { return Steps - b.left }
 
 // Excess describes for users that the budget is exceeded.
 func (b *Budget) Excess() string {
-	return fmt.Sprintf("%s takes more than %d steps: make the object smaller, or have its kind compute less", b.kind, Steps)
+	return fmt.Sprintf("%s takes more than %d steps: make the object smaller, or have its kind compute less", b.kind,
+		Steps)
 }

@@ -102,7 +102,8 @@ type ChildType struct {
 
 // behaviour checks all parts of the controller.
 func (c *Checker) behaviour() {
-	c.Gather(c.TopLevel(infer.Part{In: c.pkg.Instance}, syntax.BehaviourOf(c.kind.LoadName()))) // checks the ifs around its fields
+	// checks the ifs around its fields
+	c.Gather(c.TopLevel(infer.Part{In: c.pkg.Instance}, syntax.BehaviourOf(c.kind.LoadName())))
 	if declared := c.Definition.Fields["observed"]; declared != nil {
 		c.declaration(declared.Parts)
 	}
@@ -120,7 +121,9 @@ func (c *Checker) behaviour() {
 	c.autoscaling()
 	for _, name := range c.Definition.Order {
 		switch declared := c.Definition.Fields[name]; name {
-		case "children", "phases", "status", behaviour.ObjectName, behaviour.ObservedName, kind.ReadsName, behaviour.IndexName, "target": // above, or given
+		case "children", "phases", "status", behaviour.ObjectName, behaviour.ObservedName, kind.ReadsName,
+			behaviour.IndexName, "target":
+			// above, or given
 		case "conditions":
 			c.conditions(declared)
 		case behaviour.InjectName:
@@ -146,7 +149,9 @@ func (c *Checker) columns() {
 			field := t.Field(name)
 			if field == nil {
 				if declared := c.Definition.Fields["columns"]; declared != nil {
-					c.Report(mistake.UnknownField, declared.Node, "columns: path %q: #%s has no field %s%s", column.JSONPath, c.kind.GroupVersionKind.Kind, strings.Join(names, "."), infer.DidYouMean(name, t))
+					c.Report(mistake.UnknownField, declared.Node, "columns: path %q: #%s has no field %s%s",
+						column.JSONPath, c.kind.GroupVersionKind.Kind, strings.Join(names, "."),
+						infer.DidYouMean(name, t))
 				}
 				break
 			}
@@ -211,7 +216,8 @@ func (c *Checker) injection(declared *infer.Member) {
 	known := map[string]*types.Type{
 		"annotation": types.Of(types.String),
 		"selector":   c.builtIn("apps", "Deployment").Field("spec").Field("selector"),
-		"add":        {Values: types.Object, Fields: map[string]*types.Type{"metadata": metadata, "spec": withoutRequired(pod)}},
+		"add": {Values: types.Object,
+			Fields: map[string]*types.Type{"metadata": metadata, "spec": withoutRequired(pod)}},
 	}
 	c.waiting = &checkedChild{path: behaviour.InjectName}
 	defer func() { c.waiting = nil }()
@@ -259,7 +265,8 @@ func (c *Checker) target() *types.Type {
 	case found.Namespaced && c.isClusterScoped():
 		c.Report(mistake.WrongScope, scope.Node, "scope: a %s is namespaced: remove scope", k.GroupVersionKind.Kind)
 	case !found.Namespaced && !c.isClusterScoped():
-		c.Report(mistake.WrongScope, stated.Node, "target: a %s is cluster-scoped: write scope: \"Cluster\"", k.GroupVersionKind.Kind)
+		c.Report(mistake.WrongScope, stated.Node, "target: a %s is cluster-scoped: write scope: \"Cluster\"",
+			k.GroupVersionKind.Kind)
 	}
 	if err != nil || !ok {
 		return c.types.FromRootSchema(nil)
@@ -272,7 +279,8 @@ func (c *Checker) target() *types.Type {
 func (c *Checker) autoscaling() {
 	if c.kind.Scale != nil && c.kind.Scale.LabelSelectorPath == nil {
 		c.advice = append(c.advice, kind.Advice{
-			Check: mistake.ScaleWithoutSelector, Field: "scale", Position: syntax.PositionOf(c.Definition.Fields["scale"].Node),
+			Check: mistake.ScaleWithoutSelector, Field: "scale",
+			Position: syntax.PositionOf(c.Definition.Fields["scale"].Node),
 			Text: `scale: a HorizontalPodAutoscaler cannot scale these objects: write selector: ".status.selector", ` +
 				`and in the status the labels of the Pods as text, like selector: "app=\(object.metadata.name)"`,
 		})

@@ -47,7 +47,8 @@ func (c *Checker) collectChildren() []*checkedChild {
 		s := c.Gather(m.Parts)
 		c.unknownChildren = c.unknownChildren || len(s.Others) > 0
 		for _, name := range s.Order {
-			all = append(all, c.newChild(name, phase, prefix+"."+name, s.Fields[name].Node, s.Fields[name].Parts, !s.Fields[name].Certain))
+			all = append(all, c.newChild(name, phase, prefix+"."+name, s.Fields[name].Node, s.Fields[name].Parts,
+				!s.Fields[name].Certain))
 		}
 		c.moreChildren = c.moreChildren || s.MayHaveMore()
 		for _, d := range s.Dynamic {
@@ -85,7 +86,9 @@ func (c *Checker) collectChildren() []*checkedChild {
 	return all
 }
 
-func (c *Checker) newChild(name, phase, path string, node ast.Node, parts []infer.Part, conditional bool) *checkedChild {
+func (c *Checker) newChild(
+	name, phase, path string, node ast.Node, parts []infer.Part, conditional bool,
+) *checkedChild {
 	child := &checkedChild{name: name, phase: phase, path: path, node: node, conditional: conditional}
 	child.beyond = slices.ContainsFunc(parts, func(p infer.Part) bool { return p.Beyond })
 	if conditional && len(parts) == 1 {
@@ -169,7 +172,8 @@ func (c *Checker) dropped(child *checkedChild) {
 		if reads {
 			c.advice = append(c.advice, kind.Advice{
 				Check: mistake.IfDeletesChild, Field: child.path, Position: syntax.PositionOf(condition),
-				Text: child.path + ": the if reads observed, and deletes the child when it no longer holds: write when in the child to only wait",
+				Text: child.path +
+					": the if reads observed, and deletes the child when it no longer holds: write when in the child to only wait",
 			})
 			return
 		}
@@ -179,7 +183,8 @@ func (c *Checker) dropped(child *checkedChild) {
 // owned reports a type of children that the kind does not declare, and that no other template has.
 func (c *Checker) owned(child *checkedChild) {
 	if kind := child.template.Fields["kind"]; child.gvk.Kind != "" && !slices.Contains(c.kind.Owns, child.gvk) {
-		c.Report(mistake.UndeclaredType, kind.Node, "%s.template: the child exists only under a condition: declare its type in the kind, as in owns: [{apiVersion: %q, kind: %q}]",
+		c.Report(mistake.UndeclaredType, kind.Node,
+			"%s.template: the child exists only under a condition: declare its type in the kind, as in owns: [{apiVersion: %q, kind: %q}]",
 			child.path, child.gvk.GroupVersion().String(), child.gvk.Kind)
 	}
 }
@@ -193,7 +198,8 @@ func (c *Checker) untyped(path string, at ast.Node, gvk apischema.GroupVersionKi
 		}
 	}
 	c.advice = append(c.advice, kind.Advice{
-		Check: mistake.UncheckedType, Field: path, Position: syntax.PositionOf(at), Text: path + " is not checked: nothing is known of " + unknown,
+		Check: mistake.UncheckedType, Field: path, Position: syntax.PositionOf(at), Text: path +
+			" is not checked: nothing is known of " + unknown,
 	})
 }
 
@@ -233,7 +239,8 @@ func (c *Checker) name(child *checkedChild) {
 func (c *Checker) replaced(child *checkedChild) {
 	update, _ := child.body.Text("update")
 	onDelete, _ := child.body.Text("onDelete")
-	if child.phase == "" || child.name == "" || update != string(kind.Never) || onDelete == string(kind.Orphan) || child.body.Fields["replicas"] != nil ||
+	if child.phase == "" || child.name == "" || update != string(kind.Never) || onDelete == string(kind.Orphan) ||
+		child.body.Fields["replicas"] != nil ||
 		!facts.Of(c.kind, c.pkg).IsReentered(child.phase) {
 		return
 	}
@@ -256,8 +263,10 @@ func (c *Checker) replaced(child *checkedChild) {
 	}
 	c.advice = append(c.advice, kind.Advice{
 		Check: mistake.ReusedName, Field: child.path, Position: syntax.PositionOf(child.node),
-		Text: fmt.Sprintf("%s: the phase %s can be entered again, and the name %s stays the same: the child of the last time is deleted first, even if it still runs; "+
-			"to keep it, add object.status.lastScheduleTime or object.status.lastPhaseTransitionTime to the name", child.path, child.phase, strings.Trim(name, `"`)),
+		Text: fmt.Sprintf(
+			"%s: the phase %s can be entered again, and the name %s stays the same: the child of the last time is deleted first, even if it still runs; "+
+				"to keep it, add object.status.lastScheduleTime or object.status.lastPhaseTransitionTime to the name",
+			child.path, child.phase, strings.Trim(name, `"`)),
 	})
 }
 
@@ -285,7 +294,9 @@ func (c *Checker) sharedName(child *checkedChild, name string, at ast.Node) {
 	}
 	c.advice = append(c.advice, kind.Advice{
 		Check: mistake.SharedName, Field: child.path + ".template.metadata.name", Position: syntax.PositionOf(at),
-		Text: fmt.Sprintf("%s.template.metadata.name: all %s share the child %s, and only the first gets it: add %s to the name", child.path, objects, called, add),
+		Text: fmt.Sprintf(
+			"%s.template.metadata.name: all %s share the child %s, and only the first gets it: add %s to the name",
+			child.path, objects, called, add),
 	})
 }
 
@@ -299,7 +310,8 @@ func checkCollisions(children []*checkedChild) {
 	for _, child := range children {
 		name := child.template.In("metadata").Fields["name"]
 		isOfLoop := child.name == ""
-		if name == nil || len(name.Parts) != 1 || isOfLoop || child.gvk.Kind == "" || child.conditional || child.body.Fields["replicas"] != nil {
+		if name == nil || len(name.Parts) != 1 || isOfLoop || child.gvk.Kind == "" || child.conditional ||
+			child.body.Fields["replicas"] != nil {
 			continue
 		}
 		id := identity{gvk: child.gvk, phase: child.phase, name: syntax.SourceOf(name.Parts[0].Expr)}
@@ -307,7 +319,9 @@ func checkCollisions(children []*checkedChild) {
 			id.namespace = syntax.SourceOf(namespace.Parts[0].Expr)
 		}
 		if other := seen[id]; other != nil && other.name != child.name {
-			child.template.Report(mistake.DuplicateName, name.Node, "%s.template.metadata.name: %s has the same name and type: give them different names", child.path, other.path)
+			child.template.Report(mistake.DuplicateName, name.Node,
+				"%s.template.metadata.name: %s has the same name and type: give them different names", child.path,
+				other.path)
 		}
 		seen[id] = child
 	}
@@ -370,19 +384,23 @@ func checkPodSelector(child *checkedChild) {
 	}
 	labels, closed := labelsAt(s, "template", "metadata", "labels")
 	if key, why := mismatchOf(selector, labels, closed); key != "" {
-		child.template.Report(mistake.SelectorMismatch, s.Fields["selector"].Node, "%s.template.spec.%s.%s: the Pods of the template %s: selector and labels of the template must match",
+		child.template.Report(mistake.SelectorMismatch, s.Fields["selector"].Node,
+			"%s.template.spec.%s.%s: the Pods of the template %s: selector and labels of the template must match",
 			child.path, strings.Join(selectorPath, "."), key, why)
 	}
 }
 
 // podTemplates are where the built-in workloads have their Pod templates.
 var podTemplates = map[string][]string{
-	"Pod": {}, "Deployment": {"spec", "template"}, "StatefulSet": {"spec", "template"}, "DaemonSet": {"spec", "template"},
-	"ReplicaSet": {"spec", "template"}, "Job": {"spec", "template"}, "CronJob": {"spec", "jobTemplate", "spec", "template"},
+	"Pod": {}, "Deployment": {"spec", "template"}, "StatefulSet": {"spec", "template"},
+	"DaemonSet":  {"spec", "template"},
+	"ReplicaSet": {"spec", "template"}, "Job": {"spec", "template"},
+	"CronJob":               {"spec", "jobTemplate", "spec", "template"},
 	"ReplicationController": {"spec", "template"},
 }
 
 // isBuiltIn reports whether Kubernetes itself serves a kind.
 func isBuiltIn(gvk apischema.GroupVersionKind) bool {
-	return !strings.Contains(gvk.Group, ".") || strings.HasSuffix(gvk.Group, ".k8s.io") && !strings.HasPrefix(gvk.Group, "gateway.")
+	return !strings.Contains(gvk.Group, ".") || strings.HasSuffix(gvk.Group, ".k8s.io") &&
+		!strings.HasPrefix(gvk.Group, "gateway.")
 }

@@ -89,9 +89,11 @@ func (c *contract) selectorFields(s *infer.Structure, path string) {
 		switch at := selector.Fields[name].Node; {
 		case slices.Contains(known, name):
 		case near != "" || name == "labels":
-			c.Report(mistake.UnknownField, at, "%sselector.%s: unknown field%s", path, name, cmp.Or(near, "; did you mean matchLabels?"))
+			c.Report(mistake.UnknownField, at, "%sselector.%s: unknown field%s", path, name,
+				cmp.Or(near, "; did you mean matchLabels?"))
 		default:
-			c.Report(mistake.UnknownField, at, `%sselector.%q: unknown field: write selector: matchLabels: %[2]q: "VALUE", or selector: matchExpressions: [{key: %[2]q, operator: "Exists"}]`, path, name)
+			c.Report(mistake.UnknownField, at,
+				`%sselector.%q: unknown field: write selector: matchLabels: %[2]q: "VALUE", or selector: matchExpressions: [{key: %[2]q, operator: "Exists"}]`, path, name)
 		}
 	}
 }
@@ -126,10 +128,12 @@ func (c *contract) children(owner *infer.Structure, prefix string) {
 func (c *contract) fields(s *infer.Structure, definition, path string) {
 	known := c.Gather(c.TopLevel(infer.Part{In: c.definitions}, definition)).Order
 	for _, name := range s.Order {
-		if isHidden := strings.HasPrefix(name, "_") || strings.HasPrefix(name, "#"); !isHidden && !slices.Contains(known, name) {
+		if isHidden := strings.HasPrefix(name, "_") || strings.HasPrefix(name, "#"); !isHidden &&
+			!slices.Contains(known, name) {
 			hint := types.DidYouMean(name, known)
 			switch {
-			case definition == "#Child" && slices.Contains([]string{"apiVersion", "kind", "metadata", "spec", "data"}, name):
+			case definition == "#Child" && slices.Contains([]string{"apiVersion", "kind", "metadata", "spec", "data"},
+				name):
 				hint = ": write it in template"
 			case definition != "#Target" && definition != "#Read":
 			case slices.Contains([]string{"label", "labels", "matchLabels"}, name):
@@ -162,7 +166,8 @@ func (c *contract) words(child *infer.Structure, name, path string) {
 		var v infer.Value
 		c.Quietly(func() { v = c.Infer(p) })
 		if text, ok := v.Literal.(string); ok && !slices.Contains(known, text) {
-			c.Report(mistake.UnsupportedValue, p.Node(), "%s%s: %q must be one of %s%s", path, name, text, strings.Join(known, ", "), types.DidYouMean(text, known))
+			c.Report(mistake.UnsupportedValue, p.Node(), "%s%s: %q must be one of %s%s", path, name, text,
+				strings.Join(known, ", "), types.DidYouMean(text, known))
 		}
 	}
 }
@@ -187,7 +192,8 @@ func OfDecorators(k *kind.Kind, pkg *syntax.Package) []*syntax.LoadError {
 	c := contractOf(facts.Of(k, pkg).Reader, pkg)
 	for _, name := range c.Definition.Order {
 		if why, known := notOfDecorators[name]; known {
-			c.Report(mistake.DecoratorField, c.Definition.Fields[name].Node, "%s: a decorator cannot have it: %s", name, why)
+			c.Report(mistake.DecoratorField, c.Definition.Fields[name].Node, "%s: a decorator cannot have it: %s", name,
+				why)
 		}
 	}
 	if len(c.Mistakes) > 0 {
@@ -242,7 +248,8 @@ func (c *contract) loopName(p infer.Part, loop *ast.Comprehension, prefix string
 			continue
 		}
 		if label, ok := field.Label.(*ast.Ident); ok && slices.Contains(variables, label.Name) {
-			c.Report(mistake.LiteralName, p.With(label).Node(), "%schildren.%s: is one child of this name, whatever the variable is: write (%[2]s) to name each by the variable", prefix, label.Name)
+			c.Report(mistake.LiteralName, p.With(label).Node(),
+				"%schildren.%s: is one child of this name, whatever the variable is: write (%[2]s) to name each by the variable", prefix, label.Name)
 		}
 	}
 }

@@ -24,7 +24,9 @@ import (
 
 // conversions checks the further versions of the kind against the stored one and, if that finds no
 // mistake, with generated objects.
-func conversions(k *kind.Kind, pkg *syntax.Package, known *types.Catalog) (mistakes []*syntax.LoadError, advice []kind.Advice) {
+func conversions(
+	k *kind.Kind, pkg *syntax.Package, known *types.Catalog,
+) (mistakes []*syntax.LoadError, advice []kind.Advice) {
 	for _, v := range k.Versions[1:] {
 		var found []*syntax.LoadError
 		if v.Conversion != nil {
@@ -59,7 +61,8 @@ func conversion(k *kind.Kind, v *kind.Version, r *infer.Reader, known *types.Cat
 	for _, direction := range []struct {
 		name, gives, other string
 		to                 *kind.Version
-	}{{kind.ToStoredName, behaviour.ObjectName, kind.StoredName, k.Version}, {kind.FromStoredName, kind.StoredName, behaviour.ObjectName, v}} {
+	}{{kind.ToStoredName, behaviour.ObjectName, kind.StoredName, k.Version},
+		{kind.FromStoredName, kind.StoredName, behaviour.ObjectName, v}} {
 		m := r.Definition.Fields[direction.name]
 		if m == nil {
 			continue
@@ -67,7 +70,8 @@ func conversion(k *kind.Kind, v *kind.Version, r *infer.Reader, known *types.Cat
 		otherSide(r, m.Parts, direction.name, direction.gives, direction.other)
 		for _, fixed := range kind.FixedFields {
 			if field := r.Definition.Peek(direction.name).Fields[fixed]; field != nil {
-				r.Report(mistake.CopiedField, field.Node, "%s.%s: a conversion copies it as it is: leave it out", direction.name, fixed)
+				r.Report(mistake.CopiedField, field.Node, "%s.%s: a conversion copies it as it is: leave it out",
+					direction.name, fixed)
 			}
 		}
 		f.check(m.Parts, known.FromRootSchema(direction.to.Schema).Relaxed(), direction.name)
@@ -136,14 +140,17 @@ func (r *roundTrip) one(object map[string]any, invalid map[string]string) *synta
 	b := r.kind.NewBudget()
 	converted, failures := r.kind.Versions.ConvertOnce(b, r.from.WithDefaults(b, object), r.from, r.to)
 	if len(failures) > 0 {
-		return r.mistake(mistake.FailedConversion, failures[0].Err, object, "%s cannot be applied to an object that %s allows: %v", r.direction(), from, failures[0].Err)
+		return r.mistake(mistake.FailedConversion, failures[0].Err, object,
+			"%s cannot be applied to an object that %s allows: %v", r.direction(), from, failures[0].Err)
 	}
 	problems := schema.Validate(b, r.to.Compiled, converted)
 	for _, p := range problems {
 		switch {
 		case strings.HasPrefix(p.Field, "metadata."), p.Type == field.ErrorTypeTypeInvalid && p.Field == "status":
-		case p.Type == field.ErrorTypeRequired, p.Type == field.ErrorTypeForbidden, p.Type == field.ErrorTypeTypeInvalid:
-			return r.mistake(mistake.FailedConversion, nil, object, "%s turns an object that %s allows into one that is no valid %s: %v", r.direction(), from, to, p.Error)
+		case p.Type == field.ErrorTypeRequired, p.Type == field.ErrorTypeForbidden,
+			p.Type == field.ErrorTypeTypeInvalid:
+			return r.mistake(mistake.FailedConversion, nil, object,
+				"%s turns an object that %s allows into one that is no valid %s: %v", r.direction(), from, to, p.Error)
 		default:
 			invalid[p.Field] = p.ErrorBody()
 		}
@@ -156,13 +163,16 @@ func (r *roundTrip) one(object map[string]any, invalid map[string]string) *synta
 		return nil // it is never read in the version, or never stored
 	}
 	if _, lost := r.kind.Versions.FromStored(b, stored, r.version); len(lost) > 0 {
-		return r.mistake(mistake.LossyConversion, nil, object, "an object that %s allows loses a part: %v", from, lost[0])
+		return r.mistake(mistake.LossyConversion, nil, object, "an object that %s allows loses a part: %v", from,
+			lost[0])
 	}
 	return nil
 }
 
 // mistake returns an error that shows the object, at the place of a cause.
-func (r *roundTrip) mistake(check mistake.Check, cause error, object map[string]any, format string, args ...any) *syntax.LoadError {
+func (r *roundTrip) mistake(
+	check mistake.Check, cause error, object map[string]any, format string, args ...any,
+) *syntax.LoadError {
 	at := position(r.version)
 	if failure, ok := errors.AsType[*kind.EvaluationError](cause); ok && failure.Position.File != "" {
 		at = failure.Position

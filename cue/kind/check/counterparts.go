@@ -57,7 +57,8 @@ func (c *counterparts) value(had, wants *apiextensionsv1.JSONSchemaProps, by *ki
 		if had.Items != nil && wants.Items != nil {
 			c.value(had.Items.Schema, wants.Items.Schema, nil, path+"[]")
 		}
-		if a, b := had.AdditionalProperties, wants.AdditionalProperties; a != nil && b != nil && a.Schema != nil && b.Schema != nil {
+		if a, b := had.AdditionalProperties, wants.AdditionalProperties; a != nil && b != nil && a.Schema != nil &&
+			b.Schema != nil {
 			c.value(a.Schema, b.Schema, nil, path+".*")
 		}
 	}
@@ -102,9 +103,11 @@ func (c *counterparts) lost(path string) {
 	if declared := c.pkg.ValueAt(c.to.DefinitionName, "."+named); declared.Exists() {
 		at = syntax.PositionOfValue(declared)
 	}
-	ways := fmt.Sprintf("declare it in #%s as in #%s, or have toStored and fromStored convert it", c.from.DefinitionName, c.to.DefinitionName)
+	ways := fmt.Sprintf("declare it in #%s as in #%s, or have toStored and fromStored convert it",
+		c.from.DefinitionName, c.to.DefinitionName)
 	if c.to == c.kind.Version {
-		ways += fmt.Sprintf("; a version that is not served need not have it: write served: false in #%s%s", c.from.DefinitionName, syntax.ConversionSuffix)
+		ways += fmt.Sprintf("; a version that is not served need not have it: write served: false in #%s%s",
+			c.from.DefinitionName, syntax.ConversionSuffix)
 	}
 	c.report(mistake.LostField, at, "%s of %s would be lost: %s", path, c.to.GroupVersionKind.Version, ways)
 }
@@ -118,7 +121,8 @@ func (c *counterparts) mustState(path, had, wants string) {
 	case v.Stated[direction] != nil:
 		at = v.Stated[direction].At
 	}
-	c.report(mistake.TypeDiffers, at, "%s.%s: must be stated: it is of type %s in %s, and of type %s in %s", direction, path, had, c.from.GroupVersionKind.Version, wants, c.to.GroupVersionKind.Version)
+	c.report(mistake.TypeDiffers, at, "%s.%s: must be stated: it is of type %s in %s, and of type %s in %s", direction,
+		path, had, c.from.GroupVersionKind.Version, wants, c.to.GroupVersionKind.Version)
 }
 
 // status reports two schemas of the status, which conversions copy.
@@ -126,11 +130,13 @@ func (c *counterparts) status() {
 	a, b := c.from.Schema.Properties["status"], c.to.Schema.Properties["status"]
 	a.Description, b.Description = "", ""
 	if !reflect.DeepEqual(a, b) {
-		c.report(mistake.StatusDiffers, c.to.Compiled.Position, "the status differs from that of #%s, but conversions copy it: give both versions the status of one definition, as in status?: #%sStatus",
+		c.report(mistake.StatusDiffers, c.to.Compiled.Position,
+			"the status differs from that of #%s, but conversions copy it: give both versions the status of one definition, as in status?: #%sStatus",
 			c.from.DefinitionName, c.kind.GroupVersionKind.Kind)
 	}
 }
 
 func (c *counterparts) report(check mistake.Check, at place.Position, format string, args ...any) {
-	c.mistakes = append(c.mistakes, &syntax.LoadError{Check: check, Kind: c.kind.LoadName(), File: at.File, Line: at.Line, Reason: fmt.Sprintf(format, args...)})
+	c.mistakes = append(c.mistakes, &syntax.LoadError{Check: check, Kind: c.kind.LoadName(), File: at.File,
+		Line: at.Line, Reason: fmt.Sprintf(format, args...)})
 }

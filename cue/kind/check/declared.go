@@ -37,7 +37,8 @@ func (f *fitter) closed(parts []infer.Part, path string) {
 	}
 	s := f.Gather(parts)
 	if s.IsStruct && !s.IsOpen() {
-		f.Report(mistake.ClosedObserved, parts[0].Node(), "%s: is closed, so an object with any other field stalls the object of the kind: write observed: _, or ... at the end of each struct", path)
+		f.Report(mistake.ClosedObserved, parts[0].Node(),
+			"%s: is closed, so an object with any other field stalls the object of the kind: write observed: _, or ... at the end of each struct", path)
 		return
 	}
 	for _, name := range s.Order {
@@ -71,7 +72,8 @@ func (f *fitter) declared(parts []infer.Part, t *types.Type, path, owner string,
 		field := t.Field(name)
 		names := append(slices.Clone(within), name)
 		if field == nil {
-			f.Report(mistake.UnknownField, s.Fields[name].Node, "%s.%s: %s has no field %s%s", path, name, owner, strings.Join(names, "."), infer.DidYouMean(name, t))
+			f.Report(mistake.UnknownField, s.Fields[name].Node, "%s.%s: %s has no field %s%s", path, name, owner,
+				strings.Join(names, "."), infer.DidYouMean(name, t))
 			continue
 		}
 		f.declared(s.Fields[name].Parts, field, path+"."+name, owner, names)

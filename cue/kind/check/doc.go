@@ -1,8 +1,8 @@
 // Package check finds the mistakes of kind authors without any object: a field of a child that the API server does not
 // know, a phase without a way out, a child that waits for itself.
 //
-// Package infer tells what an expression can be; check knows what it should be: the types of children, the contract, and
-// what the API server asks for beside types. For
+// Package infer tells what an expression can be; check knows what it should be: the types of children, the contract,
+// and what the API server asks for beside types. For
 //
 //	let web = observed.web
 //	children: config: template: {
@@ -10,11 +10,11 @@
 //		data: ready: web.status.readyReplicas
 //	}
 //
-// it gives infer the child web, which is a Deployment, so ready is an int; and reports that data takes strings, with the
-// place and what to write instead: check.go goes through the fields of a controller, children.go through its children, and
-// templates.go compares a value with the type of the field in package types. Nearly all that is reported is wrong whatever
-// the object is. A division by a field that may be 0, or an element that a list may not have, is reported unless an if
-// asks before; what else depends on values is advice, or nothing.
+// it gives infer the child web, which is a Deployment, so ready is an int; and reports that data takes strings, with
+// the place and what to write instead: check.go goes through the fields of a controller, children.go through its
+// children, and templates.go compares a value with the type of the field in package types. Nearly all that is reported
+// is wrong whatever the object is. A division by a field that may be 0, or an element that a list may not have, is
+// reported unless an if asks before; what else depends on values is advice, or nothing.
 //
 // Where to look, and where a new rule goes:
 //
@@ -27,7 +27,8 @@
 //	contract.go                        what the contract has: fields and words, without types
 //	conversions.go counterparts.go     versions
 //
-// The mistakes in testdata/mistakes, each with what is reported, and all valid kinds, about which nothing may be, prove it again:
+// The mistakes in testdata/mistakes, each with what is reported, and all valid kinds, about which nothing may be, prove
+// it again:
 //
 //	go test ./internal/cli ./cue/kind/load -run Mistakes
 //

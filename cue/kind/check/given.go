@@ -33,7 +33,8 @@ func (g given) Root(p infer.Part, e *ast.Ident) (infer.Value, bool) {
 	case behaviour.IndexName:
 		g.numbered++
 		if g.checked != "" && !g.isNumbered() {
-			g.Report(mistake.IndexOutsideSet, p.Node(), "%s: only the template of an ordered set can read index", g.checked)
+			g.Report(mistake.IndexOutsideSet, p.Node(), "%s: only the template of an ordered set can read index",
+				g.checked)
 		}
 		return infer.Value{Type: types.Of(types.Integer), Path: behaviour.IndexName}, true
 	}
@@ -66,7 +67,8 @@ func (g given) observed() infer.Value {
 
 // isNumbered reports whether the template of an ordered set is checked.
 func (g given) isNumbered() bool {
-	return g.waiting != nil && g.kind.Sets[g.waiting.name].Ordered && strings.HasPrefix(g.checked, g.waiting.path+".template")
+	return g.waiting != nil && g.kind.Sets[g.waiting.name].Ordered &&
+		strings.HasPrefix(g.checked, g.waiting.path+".template")
 }
 
 // Select notes what does not follow from what the user submits.
@@ -110,38 +112,45 @@ func (g given) read(p infer.Part, e ast.Expr, from infer.Value, name string) {
 	}
 	switch {
 	case from.Path == behaviour.ObservedName && g.waiting.path == behaviour.InjectName:
-		g.Report(mistake.InjectReadsChildren, p.Node(), "%s: inject cannot read children: what Pods get is known before there are any", path)
+		g.Report(mistake.InjectReadsChildren, p.Node(),
+			"%s: inject cannot read children: what Pods get is known before there are any", path)
 	case from.Path == behaviour.ObservedName:
 		if g.checked != g.waiting.path+".ready" && !p.IsGuarded(e) { // ready keeps no child from being created
 			g.waiting.waits = append(g.waiting.waits, name)
 		}
-	case len(p.Conditions) == 0 && (from.Path == behaviour.ObjectName+".spec" || strings.HasPrefix(from.Path, behaviour.ObjectName+".spec.")):
-		if field := from.Type.Fields[name]; field == nil || field.HasDefault || slices.Contains(from.Type.Required, name) {
+	case len(p.Conditions) == 0 &&
+		(from.Path == behaviour.ObjectName+".spec" || strings.HasPrefix(from.Path, behaviour.ObjectName+".spec.")):
+		if field := from.Type.Fields[name]; field == nil || field.HasDefault ||
+			slices.Contains(from.Type.Required, name) {
 			return
 		}
 		consequence := "the child waits"
 		if g.waiting.path == behaviour.InjectName {
 			consequence = "the object is stalled"
 		}
-		text := fmt.Sprintf("%s: %s while %s, which is optional, is absent: write *%s | … with a default, or if %s != _|_ {…} around it", g.waiting.path, consequence, path, path, path)
+		text := fmt.Sprintf(
+			"%s: %s while %s, which is optional, is absent: write *%s | … with a default, or if %s != _|_ {…} around it", g.waiting.path, consequence, path, path, path)
 		if !slices.ContainsFunc(g.advice, func(a kind.Advice) bool { return a.Text == text }) {
-			g.advice = append(g.advice, kind.Advice{Check: mistake.OptionalField, Field: g.waiting.path, Position: syntax.PositionOf(p.Node()), Text: text})
+			g.advice = append(g.advice, kind.Advice{Check: mistake.OptionalField, Field: g.waiting.path,
+				Position: syntax.PositionOf(p.Node()), Text: text})
 		}
 	}
 }
 
-// exposed advises on a value of a sensitive object that goes where many can read it: the status, or a ConfigMap. Names and
-// labels are not sensitive, and of a Secret only its data is.
+// exposed advises on a value of a sensitive object that goes where many can read it: the status, or a ConfigMap. Names
+// and labels are not sensitive, and of a Secret only its data is.
 func (g given) exposed(p infer.Part, from infer.Value, name string) {
 	isStatus := g.checked == "status" || g.checked == "conditions"
-	isConfigMap := g.waiting != nil && g.waiting.gvk.Group == "" && g.waiting.gvk.Kind == "ConfigMap" && strings.HasPrefix(g.checked, g.waiting.path+".template")
+	isConfigMap := g.waiting != nil && g.waiting.gvk.Group == "" && g.waiting.gvk.Kind == "ConfigMap" &&
+		strings.HasPrefix(g.checked, g.waiting.path+".template")
 	read, ok := strings.CutPrefix(from.Path, behaviour.ObservedName+".")
 	if !ok || g.IsTolerant() || !isStatus && !isConfigMap && !g.naming {
 		return
 	}
 	gvk := g.Children[read].gvk
 	switch isSecret := kind.IsSecret(gvk); {
-	case isSecret && name != "data" && name != "stringData", !isSecret && (!g.kind.Lookups.AreSensitive(gvk) || name == "metadata" || name == "kind" || name == "apiVersion"):
+	case isSecret && name != "data" && name != "stringData", !isSecret &&
+		(!g.kind.Lookups.AreSensitive(gvk) || name == "metadata" || name == "kind" || name == "apiVersion"):
 		return
 	}
 	if g.naming {
@@ -158,8 +167,10 @@ func (g given) exposed(p infer.Part, from infer.Value, name string) {
 	if isConfigMap {
 		where = "a ConfigMap"
 	}
-	text := fmt.Sprintf("%s.%s.%s goes into %s, where more people can read it than the original: put it into a Secret", behaviour.ObservedName, read, name, where)
-	advice := kind.Advice{Check: mistake.ExposedSecret, Field: g.checked, Position: syntax.PositionOf(p.Node()), Text: text}
+	text := fmt.Sprintf("%s.%s.%s goes into %s, where more people can read it than the original: put it into a Secret",
+		behaviour.ObservedName, read, name, where)
+	advice := kind.Advice{Check: mistake.ExposedSecret, Field: g.checked, Position: syntax.PositionOf(p.Node()),
+		Text: text}
 	if !slices.Contains(g.advice, advice) {
 		g.advice = append(g.advice, advice)
 	}
@@ -170,6 +181,7 @@ func (g given) exposed(p infer.Part, from infer.Value, name string) {
 func (g given) readsBeyond(p infer.Part, e ast.Expr, path string) {
 	g.Beyond++
 	if g.lookingUp {
-		g.Report(mistake.UnstableRead, p.Node(), "%s: reads cannot depend on %s: they follow from the spec, name, namespace, labels and annotations of the object", syntax.SourceOf(e), path)
+		g.Report(mistake.UnstableRead, p.Node(),
+			"%s: reads cannot depend on %s: they follow from the spec, name, namespace, labels and annotations of the object", syntax.SourceOf(e), path)
 	}
 }

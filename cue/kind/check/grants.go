@@ -53,13 +53,16 @@ func (c grants) note(child *checkedChild, g kind.Grant) {
 	case c.kind.Target != nil:
 		text = field + ": the operator needs the right to bind the role for everyone who may write an object"
 	case g.Name == "":
-		text = field + ".roleRef: is not the same for all objects, so the operator needs the right to bind every role that it may be"
+		text = field +
+			".roleRef: is not the same for all objects, so the operator needs the right to bind every role that it may be"
 	default:
 		return
 	}
 	a := kind.Advice{
-		Check: mistake.NeedsRights, Field: child.path + ".template", Position: syntax.PositionOf(child.template.Fields["kind"].Node),
-		Text: text + "; fescue manifests does not print it: see docs/operate/multi-tenancy.md#kinds-that-grant-rights",
+		Check: mistake.NeedsRights, Field: child.path + ".template",
+		Position: syntax.PositionOf(child.template.Fields["kind"].Node),
+		Text: text +
+			"; fescue manifests does not print it: see docs/operate/multi-tenancy.md#kinds-that-grant-rights",
 	}
 	if !slices.Contains(c.advice, a) {
 		c.advice = append(c.advice, a)
@@ -125,8 +128,8 @@ func (c grants) of(child *checkedChild) []kind.Grant {
 	return known
 }
 
-// textsOf returns the texts of which a field has one, whatever the object is: all that it consists of is these literals,
-// or describes them. It returns none if they are not known.
+// textsOf returns the texts of which a field has one, whatever the object is: all that it consists of is these
+// literals, or describes them. It returns none if they are not known.
 func textsOf(r *infer.Reader, m *infer.Member) (texts []string) {
 	if m == nil {
 		return nil

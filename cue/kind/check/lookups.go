@@ -12,9 +12,11 @@ import (
 // selectorType is the type of a label selector.
 var selectorType = &types.Type{Values: types.Object, Fields: map[string]*types.Type{
 	"matchLabels": {Values: types.Object, Others: types.Of(types.String)},
-	"matchExpressions": {Values: types.List, Items: &types.Type{Values: types.Object, Required: []string{"key", "operator"}, Fields: map[string]*types.Type{
-		"key": types.Of(types.String), "operator": types.Of(types.String), "values": {Values: types.List, Items: types.Of(types.String)},
-	}}},
+	"matchExpressions": {Values: types.List,
+		Items: &types.Type{Values: types.Object, Required: []string{"key", "operator"}, Fields: map[string]*types.Type{
+			"key": types.Of(types.String), "operator": types.Of(types.String),
+			"values": {Values: types.List, Items: types.Of(types.String)},
+		}}},
 }}
 
 // knowLookups adds what the behaviour reads to what observed has.
@@ -86,8 +88,11 @@ func (c *Checker) lookup(path string, parts []infer.Part) {
 	namespace := body.Fields["namespace"]
 	switch {
 	case !found.Namespaced && namespace != nil:
-		c.Report(mistake.UnneededNamespace, namespace.Node, "%s.namespace: a %s has no namespace: remove it", path, kind)
+		c.Report(mistake.UnneededNamespace, namespace.Node, "%s.namespace: a %s has no namespace: remove it", path,
+			kind)
 	case found.Namespaced && namespace == nil && c.isClusterScoped() && body.Fields["name"] != nil:
-		c.Report(mistake.MissingNamespace, at.Node, "%s: a %s is namespaced, and the objects of the kind are cluster-scoped: add the namespace to read it from", path, kind)
+		c.Report(mistake.MissingNamespace, at.Node,
+			"%s: a %s is namespaced, and the objects of the kind are cluster-scoped: add the namespace to read it from",
+			path, kind)
 	}
 }

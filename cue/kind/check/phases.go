@@ -44,7 +44,8 @@ func (c phases) checkAll() {
 	}
 	for _, name := range s.Order {
 		if !reached[name] {
-			c.Report(mistake.UnreachablePhase, s.Fields[name].Node, "phases.%s: no transition leads to this phase, and it is not the initial one", name)
+			c.Report(mistake.UnreachablePhase, s.Fields[name].Node,
+				"phases.%s: no transition leads to this phase, and it is not the initial one", name)
 		}
 	}
 }
@@ -61,7 +62,8 @@ func (c phases) transitions(name string, phase *infer.Structure) (targets []stri
 		return nil, len(phase.Others) == 0
 	}
 	if facts.Terminal {
-		c.Report(mistake.TerminalPhase, next.Node, "phases.%s.next: the phase is terminal, so no transition is taken: remove terminal or next", name)
+		c.Report(mistake.TerminalPhase, next.Node,
+			"phases.%s.next: the phase is terminal, so no transition is taken: remove terminal or next", name)
 	}
 	known = true
 	var lists []infer.Part
@@ -126,7 +128,8 @@ func (c phases) transition(parts []infer.Part, path string) transition {
 		c.check(to.Parts, types.Of(types.String), path+".to")
 		if _, ok := c.kind.Phases[t.to]; t.to != "" && !ok {
 			known := slices.Sorted(maps.Keys(c.kind.Phases))
-			c.Report(mistake.UnknownPhase, to.Node, "%s.to: %q must be one of the phases: %s%s", path, t.to, strings.Join(known, ", "), types.DidYouMean(t.to, known))
+			c.Report(mistake.UnknownPhase, to.Node, "%s.to: %q must be one of the phases: %s%s", path, t.to,
+				strings.Join(known, ", "), types.DidYouMean(t.to, known))
 		}
 	}
 	if when := s.Fields["when"]; when != nil {
@@ -185,7 +188,8 @@ func (c phases) after(p infer.Part, path string) (immediate bool) {
 	if _, err := kind.ParseTrigger(text); err != nil {
 		if !known {
 			text = syntax.SourceOf(p.Expr)
-			c.Report(mistake.InvalidTime, p.Node(), "%s: %s is neither a duration like \"5m\" nor a time in RFC 3339, whatever the object is", path, text)
+			c.Report(mistake.InvalidTime, p.Node(),
+				"%s: %s is neither a duration like \"5m\" nor a time in RFC 3339, whatever the object is", path, text)
 			return false
 		}
 		c.Report(mistake.InvalidTime, p.Node(), "%s: %v", path, err)
@@ -219,7 +223,8 @@ func (c phases) schedule(s *infer.Structure, path string) {
 func (c phases) repeated(taken []transition, t transition, phase string) {
 	for _, earlier := range taken {
 		if earlier.immediate && !earlier.conditional {
-			c.Report(mistake.NeverTaken, t.node, "phases.%s.next: an earlier transition is taken as soon as the phase is entered (%s), so this one is never taken", phase, earlier.condition)
+			c.Report(mistake.NeverTaken, t.node,
+				"phases.%s.next: an earlier transition is taken as soon as the phase is entered (%s), so this one is never taken", phase, earlier.condition)
 			return
 		}
 		if earlier.condition == t.condition && !earlier.conditional && !t.conditional {
@@ -227,7 +232,9 @@ func (c phases) repeated(taken []transition, t transition, phase string) {
 			if earlier.to == t.to {
 				what = "the same condition and target"
 			}
-			c.Report(mistake.NeverTaken, t.node, "phases.%s.next: an earlier transition has %s (%s), so this one is never taken", phase, what, t.condition)
+			c.Report(mistake.NeverTaken, t.node,
+				"phases.%s.next: an earlier transition has %s (%s), so this one is never taken", phase, what,
+				t.condition)
 			return
 		}
 	}

@@ -64,8 +64,10 @@ func (c *Checker) namespace(child *checkedChild) {
 	if !c.isClusterScoped() && (child.known && !child.resource.Namespaced || !isOwn) {
 		c.elsewhere(child, kindField.Node)
 	}
-	if (!isOwn || child.known && child.resource.Namespaced == c.isClusterScoped()) && c.kind.Target == nil && !c.kind.RecordsChildren() {
-		c.Report(mistake.StatusSchema, kindField.Node, "%s.template: the status has no %s, in which the namespaces of children are recorded: embed contract.#Status in it", child.path, kind.ChildInventory)
+	if (!isOwn || child.known && child.resource.Namespaced == c.isClusterScoped()) && c.kind.Target == nil &&
+		!c.kind.RecordsChildren() {
+		c.Report(mistake.StatusSchema, kindField.Node,
+			"%s.template: the status has no %s, in which the namespaces of children are recorded: embed contract.#Status in it", child.path, kind.ChildInventory)
 	}
 	if !child.known {
 		return
@@ -89,10 +91,12 @@ func (c *Checker) namespace(child *checkedChild) {
 	text, isText := v.Literal.(string)
 	switch {
 	case !child.resource.Namespaced:
-		c.Report(mistake.UnneededNamespace, namespace.Node, "%s: a %s has no namespace: remove it", path, child.gvk.Kind)
+		c.Report(mistake.UnneededNamespace, namespace.Node, "%s: a %s has no namespace: remove it", path,
+			child.gvk.Kind)
 	case isText:
 		if problems := validation.IsDNS1123Label(text); len(problems) > 0 {
-			c.Report(mistake.InvalidName, namespace.Node, "%s: %q is not a valid namespace name: %s", path, text, problems[0])
+			c.Report(mistake.InvalidName, namespace.Node, "%s: %q is not a valid namespace name: %s", path, text,
+				problems[0])
 		}
 	}
 }
@@ -108,7 +112,8 @@ func (c *Checker) elsewhere(child *checkedChild, at ast.Node) {
 		c.kind.Elsewhere = append(c.kind.Elsewhere, child.gvk)
 	}
 	if c.kind.Target != nil {
-		c.Report(mistake.WrongScope, at, "%s.template: a decorator of objects with a namespace has children in that namespace only", child.path)
+		c.Report(mistake.WrongScope, at,
+			"%s.template: a decorator of objects with a namespace has children in that namespace only", child.path)
 	}
 }
 

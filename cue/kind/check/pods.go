@@ -55,12 +55,13 @@ func mountable(child *checkedChild, pod *infer.Structure) (names []string, known
 func checkMounts(container *infer.Structure, volumes []string, path string) {
 	mounts, _ := container.Items("volumeMounts")
 	for i, mount := range mounts {
-		mustParse(mistake.UnknownVolume, mount, "name", fmt.Sprintf("%s.volumeMounts[%d]", path, i), func(name string) error {
-			if slices.Contains(volumes, name) {
-				return nil
-			}
-			return fmt.Errorf("no volume of the Pod is called %q%s", name, types.DidYouMean(name, volumes))
-		})
+		mustParse(mistake.UnknownVolume, mount, "name", fmt.Sprintf("%s.volumeMounts[%d]", path, i),
+			func(name string) error {
+				if slices.Contains(volumes, name) {
+					return nil
+				}
+				return fmt.Errorf("no volume of the Pod is called %q%s", name, types.DidYouMean(name, volumes))
+			})
 	}
 }
 
@@ -103,7 +104,8 @@ func checkResources(container *infer.Structure, path string) {
 		}
 		text := fmt.Sprint(requests.Literal(name))
 		if request, err := resource.ParseQuantity(text); err == nil && request.Cmp(limit) > 0 {
-			container.Report(mistake.MinimumAboveMaximum, requests.ValueNode(name), "%s.resources.requests.%s: %s is more than the limit, %s", path, name, text, limit.String())
+			container.Report(mistake.MinimumAboveMaximum, requests.ValueNode(name),
+				"%s.resources.requests.%s: %s is more than the limit, %s", path, name, text, limit.String())
 		}
 	}
 }

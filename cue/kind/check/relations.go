@@ -86,7 +86,8 @@ func onlyOne(s *infer.Structure, path string, names ...string) {
 		}
 	}
 	if len(set) > 1 {
-		s.Report(mistake.MutuallyExclusive, s.Fields[set[1]].Node, "%s.%s: cannot be set together with %s: remove one of them", path, set[1], set[0])
+		s.Report(mistake.MutuallyExclusive, s.Fields[set[1]].Node,
+			"%s.%s: cannot be set together with %s: remove one of them", path, set[1], set[0])
 	}
 }
 
@@ -95,7 +96,8 @@ func (c *Checker) rollout(spec *infer.Structure, path string) {
 	strategy := spec.In("strategy")
 	path += ".strategy.rollingUpdate"
 	if kind, _ := strategy.Text("type"); kind == "Recreate" && strategy.Fields["rollingUpdate"] != nil {
-		c.Report(mistake.MutuallyExclusive, strategy.Fields["rollingUpdate"].Node, "%s: cannot be set with the type Recreate: remove one of them", path)
+		c.Report(mistake.MutuallyExclusive, strategy.Fields["rollingUpdate"].Node,
+			"%s: cannot be set with the type Recreate: remove one of them", path)
 	}
 	update := strategy.In("rollingUpdate")
 	for _, name := range []string{"maxSurge", "maxUnavailable"} {
@@ -125,19 +127,25 @@ func (c *Checker) share(s *infer.Structure, name, path string) {
 		const unknown = "?"
 		text, _, ok := c.Text(p, func(infer.Value) string { return unknown })
 		if ok && !strings.HasSuffix(text, "%") && !strings.HasSuffix(text, unknown) {
-			c.Report(mistake.InvalidPercentage, p.Node(), "%s: %s is no percentage, and the API server takes only a number or a percentage: end it in %%", path, source)
+			c.Report(mistake.InvalidPercentage, p.Node(),
+				"%s: %s is no percentage, and the API server takes only a number or a percentage: end it in %%", path,
+				source)
 		}
 		return
 	}
 	instead := fmt.Sprintf(`write strconv.Atoi(%s), or "\(%[1]s)%%"`, source)
-	isOfNames := strings.HasPrefix(v.Path, behaviour.ObjectName+".metadata.") && !strings.HasPrefix(v.Path, behaviour.ObjectName+".metadata.annotations.")
+	isOfNames := strings.HasPrefix(v.Path, behaviour.ObjectName+".metadata.") &&
+		!strings.HasPrefix(v.Path, behaviour.ObjectName+".metadata.annotations.")
 	if isOfNames { // a label or a name has no %
-		c.Report(mistake.InvalidPercentage, p.Node(), "%s: %s is no percentage, and the API server takes only a number or a percentage: %s", path, source, instead)
+		c.Report(mistake.InvalidPercentage, p.Node(),
+			"%s: %s is no percentage, and the API server takes only a number or a percentage: %s", path, source,
+			instead)
 		return
 	}
 	c.advice = append(c.advice, kind.Advice{
 		Check: mistake.InvalidPercentage, Field: path, Position: syntax.PositionOf(p.Node()),
-		Text: fmt.Sprintf(`%s: the API server takes only a number or a percentage like "25%%", and %s may be another string: %s, unless it is one`, path, source, instead),
+		Text: fmt.Sprintf(
+			`%s: the API server takes only a number or a percentage like "25%%", and %s may be another string: %s, unless it is one`, path, source, instead),
 	})
 }
 
@@ -146,7 +154,8 @@ func (c *Checker) scaler(spec *infer.Structure, path string) {
 	least, okLeast := spec.Literal("minReplicas").(int64)
 	most, okMost := spec.Literal("maxReplicas").(int64)
 	if okLeast && okMost && least > most {
-		c.Report(mistake.MinimumAboveMaximum, spec.ValueNode("minReplicas"), "%s.minReplicas: %d is more than maxReplicas, %d", path, least, most)
+		c.Report(mistake.MinimumAboveMaximum, spec.ValueNode("minReplicas"),
+			"%s.minReplicas: %d is more than maxReplicas, %d", path, least, most)
 	}
 	target := spec.In("scaleTargetRef")
 	apiVersion, okVersion := target.Text("apiVersion")
@@ -160,12 +169,14 @@ func (c *Checker) scaler(spec *infer.Structure, path string) {
 	for i, metric := range metrics {
 		for _, source := range metric.Order {
 			kinds := []string{"AverageValue", "Utilization", "Value"}
-			mustParse(mistake.UnsupportedValue, metric.In(source, "target"), "type", fmt.Sprintf("%s.metrics[%d].%s.target", path, i, source), func(text string) error {
-				if slices.Contains(kinds, text) {
-					return nil
-				}
-				return fmt.Errorf("%q must be one of %s%s", text, strings.Join(kinds, ", "), types.DidYouMean(text, kinds))
-			})
+			mustParse(mistake.UnsupportedValue, metric.In(source, "target"), "type",
+				fmt.Sprintf("%s.metrics[%d].%s.target", path, i, source), func(text string) error {
+					if slices.Contains(kinds, text) {
+						return nil
+					}
+					return fmt.Errorf("%q must be one of %s%s", text, strings.Join(kinds, ", "),
+						types.DidYouMean(text, kinds))
+				})
 		}
 	}
 }
@@ -177,12 +188,13 @@ func checkAddresses(spec *infer.Structure, path string) {
 		for i, rule := range rules {
 			peers, _ := rule.Items(field)
 			for j, peer := range peers {
-				mustParse(mistake.InvalidCIDR, peer.In("ipBlock"), "cidr", fmt.Sprintf("%s.%s[%d].%s[%d].ipBlock", path, direction, i, field, j), func(text string) error {
-					if _, err := netip.ParsePrefix(text); err != nil {
-						return fmt.Errorf("%q is not a range of addresses like \"10.0.0.0/8\"", text)
-					}
-					return nil
-				})
+				mustParse(mistake.InvalidCIDR, peer.In("ipBlock"), "cidr",
+					fmt.Sprintf("%s.%s[%d].%s[%d].ipBlock", path, direction, i, field, j), func(text string) error {
+						if _, err := netip.ParsePrefix(text); err != nil {
+							return fmt.Errorf("%q is not a range of addresses like \"10.0.0.0/8\"", text)
+						}
+						return nil
+					})
 			}
 		}
 	}
@@ -196,17 +208,20 @@ func checkClaim(spec *infer.Structure, path string) {
 	resources := spec.In("resources")
 	requests := resources.In("requests")
 	if requests.Fields["storage"] == nil && !resources.IsOpen() && !requests.IsOpen() {
-		spec.Report(mistake.MissingField, spec.Literals[0], "%s.resources.requests.storage: is missing: Kubernetes requires the size of a claim, as in \"1Gi\"", path)
+		spec.Report(mistake.MissingField, spec.Literals[0],
+			"%s.resources.requests.storage: is missing: Kubernetes requires the size of a claim, as in \"1Gi\"", path)
 	}
 	if spec.Fields["accessModes"] == nil {
-		spec.Report(mistake.MissingField, spec.Literals[0], "%s.accessModes: is missing: Kubernetes requires it, as in [\"ReadWriteOnce\"]", path)
+		spec.Report(mistake.MissingField, spec.Literals[0],
+			"%s.accessModes: is missing: Kubernetes requires it, as in [\"ReadWriteOnce\"]", path)
 	}
 }
 
 // checkExternalName checks that a Service that stands for a name has one, if all its fields are known.
 func checkExternalName(spec *infer.Structure, path string) {
 	name := spec.Fields["externalName"]
-	if text, _ := spec.Text("type"); text != string(corev1.ServiceTypeExternalName) || spec.IsOpen() || name != nil && !name.Constraint {
+	if text, _ := spec.Text("type"); text != string(corev1.ServiceTypeExternalName) || spec.IsOpen() || name != nil &&
+		!name.Constraint {
 		return
 	}
 	spec.Report(mistake.MissingField, spec.ValueNode("type"),

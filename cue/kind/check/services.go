@@ -52,7 +52,8 @@ func (c *Checker) selections(children []*checkedChild) {
 		}
 		switch path := child.path + ".template.spec."; {
 		case len(selected) == 0:
-			c.Report(mistake.SelectorWithoutPods, spec.Fields["selector"].Node, "%s%s.%s: no child has such Pods: they %s", path, strings.Join(way, "."), key, why)
+			c.Report(mistake.SelectorWithoutPods, spec.Fields["selector"].Node,
+				"%s%s.%s: no child has such Pods: they %s", path, strings.Join(way, "."), key, why)
 		case child.gvk.Kind == "Service":
 			checkTargetPorts(spec, selected, path+"ports")
 		}

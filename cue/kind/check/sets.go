@@ -13,7 +13,9 @@ func (c *Checker) set(child *checkedChild) {
 		return
 	}
 	if !c.isFixed(child.name) {
-		c.Report(mistake.ConditionalSet, replicas.Node, "%s.replicas: a set must not be in an if or a for over what objects have: write replicas: 0 for none", child.path)
+		c.Report(mistake.ConditionalSet, replicas.Node,
+			"%s.replicas: a set must not be in an if or a for over what objects have: write replicas: 0 for none",
+			child.path)
 		return
 	}
 	if !c.kind.Sets[child.name].Ordered {

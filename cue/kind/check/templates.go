@@ -119,7 +119,8 @@ func (f *fitter) checkStruct(structs, others []infer.Part, want *types.Type, pat
 	s := f.Gather(structs)
 	if want.Values&types.Object == 0 {
 		if s.IsStruct {
-			f.Report(mistake.WrongType, at, "%s: must be %s, not a struct%s", path, infer.Article(want.Values), leftover(structs))
+			f.Report(mistake.WrongType, at, "%s: must be %s, not a struct%s", path, infer.Article(want.Values),
+				leftover(structs))
 		}
 		return
 	}
@@ -151,7 +152,8 @@ func (f *fitter) checkStruct(structs, others []infer.Part, want *types.Type, pat
 	}
 	for _, name := range want.Required {
 		if s.Fields[name] == nil || s.Fields[name].Constraint {
-			f.Report(mistake.MissingField, structs[0].Node(), "%s.%s: is missing: Kubernetes requires it%s", path, name, want.Field(name).Choices())
+			f.Report(mistake.MissingField, structs[0].Node(), "%s.%s: is missing: Kubernetes requires it%s", path, name,
+				want.Field(name).Choices())
 		}
 	}
 }
@@ -291,7 +293,8 @@ func (f *fitter) mismatch(p infer.Part, v infer.Value, want *types.Type, path st
 	case want.Values&types.List != 0:
 		hint = ": write [" + source + "]"
 	}
-	f.Report(mistake.WrongType, p.Node(), "%s: must be %s, not %s%s", path, infer.Article(want.Values), v.Describe(p.Expr), hint)
+	f.Report(mistake.WrongType, p.Node(), "%s: must be %s, not %s%s", path, infer.Article(want.Values),
+		v.Describe(p.Expr), hint)
 }
 
 // isInterpolation reports whether an expression is a string with expressions within it.
@@ -305,10 +308,12 @@ func (f *fitter) checkText(p infer.Part, text string, want *types.Type, path str
 	switch {
 	case want.Quantity:
 		if _, err := resource.ParseQuantity(text); err != nil {
-			f.Report(mistake.InvalidQuantity, p.Node(), "%s: %q is not a quantity like 100m, 0.5, 128Mi or 1Gi", path, text)
+			f.Report(mistake.InvalidQuantity, p.Node(), "%s: %q is not a quantity like 100m, 0.5, 128Mi or 1Gi", path,
+				text)
 		}
 	case len(want.Enum) > 0 && text != "" && !slices.Contains(want.Enum, text):
-		f.Report(mistake.UnsupportedValue, p.Node(), "%s: %q must be one of %s%s", path, text, strings.Join(want.Enum, ", "), types.DidYouMean(text, want.Enum))
+		f.Report(mistake.UnsupportedValue, p.Node(), "%s: %q must be one of %s%s", path, text,
+			strings.Join(want.Enum, ", "), types.DidYouMean(text, want.Enum))
 	}
 }
 
@@ -321,9 +326,11 @@ func (f *fitter) compare(p infer.Part, have, want *types.Type, path, source stri
 		field := want.Field(name)
 		switch inner := have.Fields[name]; {
 		case field == nil:
-			f.Report(mistake.UnknownField, p.Node(), "%s: %s may have the field %s, which is unknown here%s", path, source, name, infer.DidYouMean(name, want))
+			f.Report(mistake.UnknownField, p.Node(), "%s: %s may have the field %s, which is unknown here%s", path,
+				source, name, infer.DidYouMean(name, want))
 		case !infer.Fits(inner.Values, field.Values):
-			f.Report(mistake.WrongType, p.Node(), "%s.%s: must be %s, but %s.%s is %s", path, name, infer.Article(field.Values), source, name, infer.Article(inner.Values))
+			f.Report(mistake.WrongType, p.Node(), "%s.%s: must be %s, but %s.%s is %s", path, name,
+				infer.Article(field.Values), source, name, infer.Article(inner.Values))
 		case inner.Fields != nil && field.Fields != nil:
 			f.compare(p, inner, field, path+"."+name, source+"."+name, depth+1)
 		}

@@ -36,9 +36,12 @@ func (c *Checker) deadlocks() {
 		}
 		text := fmt.Sprintf("%s wait for each other, so none of them is ever created", strings.Join(cycle, ", "))
 		if len(cycle) == 1 {
-			text = fmt.Sprintf("%s waits for itself, so it is never created: observed.%s does not exist before", first.path, first.name)
+			text = fmt.Sprintf("%s waits for itself, so it is never created: observed.%s does not exist before",
+				first.path, first.name)
 		}
-		c.advice = append(c.advice, kind.Advice{Check: mistake.WaitingCycle, Field: first.path, Position: syntax.PositionOf(first.node), Text: text})
+		c.advice = append(c.advice,
+			kind.Advice{Check: mistake.WaitingCycle, Field: first.path, Position: syntax.PositionOf(first.node),
+				Text: text})
 	}
 }
 

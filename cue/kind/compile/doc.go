@@ -11,8 +11,9 @@
 //	}
 //
 // min becomes a number with two bounds, a type and a default; max one with a relation to min, which the CRD states as a
-// CEL rule on spec. docs/reference/constructs.md lists all constructs; TestDifferential and TestMutations in package proof compare
-// the result with CUE's evaluator and with the CRD, and have to pass again with each new version of CUE.
+// CEL rule on spec. docs/reference/constructs.md lists all constructs; TestDifferential and TestMutations in package
+// proof compare the result with CUE's evaluator and with the CRD, and have to pass again with each new version of CUE.
 //
-// It knows no kind and no behaviour: package behaviour compiles those, and has the table of CUE's own types, like int32.
+// It knows no kind and no behaviour: package behaviour compiles those, and has the table of CUE's own types, like
+// int32.
 package compile

@@ -112,7 +112,8 @@ func (s scope) objectReference(expr ast.Expr) (*schema.Expr, error) {
 	}
 	path = append(path, ident.Name)
 	slices.Reverse(path)
-	return &schema.Expr{Op: schema.OpReference, Up: s.depth - around.depth, Path: path, Text: syntax.SourceOf(expr)}, nil
+	return &schema.Expr{Op: schema.OpReference, Up: s.depth - around.depth, Path: path, Text: syntax.SourceOf(expr)},
+		nil
 }
 
 // constantOf returns the literal that a top-level or hidden field gives a name.

@@ -44,7 +44,8 @@ func predeclared(e *ast.Ident) *schema.Schema {
 
 // typesOf are the types of values that behaviours have names for, too.
 var typesOf = map[behaviour.Kinds]schema.Types{
-	behaviour.String: schema.String, behaviour.Bool: schema.Bool, behaviour.Int: schema.Int, behaviour.Float: schema.Float, behaviour.Number: schema.Number,
+	behaviour.String: schema.String, behaviour.Bool: schema.Bool, behaviour.Int: schema.Int,
+	behaviour.Float: schema.Float, behaviour.Number: schema.Number,
 }
 
 // limit returns the bound that a limit of one of CUE's own types is; nil if numbers of 64 bits do not pass it.
@@ -72,15 +73,18 @@ func typedBy(rule *schema.Rule) *schema.Schema {
 
 // namedChecks are the validators of CUE's standard library that take no argument.
 var namedChecks = map[string]func(*schema.Rule) *schema.Schema{
-	"time.Time":     stringCheck("date-time", func(text string) bool { ok, err := cuetime.Time(text); return ok && err == nil }),
-	"time.Duration": stringCheck("", func(text string) bool { ok, err := cuetime.Duration(text); return ok && err == nil }),
-	"net.FQDN":      stringCheck("", cuenet.FQDN),
-	"net.URL":       stringCheck("", func(text string) bool { ok, err := cuenet.URL(text); return ok && err == nil }),
-	"net.AbsURL":    stringCheck("", func(text string) bool { ok, err := cuenet.AbsURL(text); return ok && err == nil }),
-	"net.IPCIDR":    stringCheck("", func(text string) bool { _, err := netip.ParsePrefix(text); return err == nil }),
-	"net.IP":        addressCheck(func(a netip.Addr) bool { return a.IsValid() }),
-	"net.IPv4":      addressCheck(netip.Addr.Is4),
-	"net.IPv6":      addressCheck(netip.Addr.Is6),
+	"time.Time": stringCheck("date-time",
+		func(text string) bool { ok, err := cuetime.Time(text); return ok && err == nil }),
+	"time.Duration": stringCheck("",
+		func(text string) bool { ok, err := cuetime.Duration(text); return ok && err == nil }),
+	"net.FQDN": stringCheck("", cuenet.FQDN),
+	"net.URL":  stringCheck("", func(text string) bool { ok, err := cuenet.URL(text); return ok && err == nil }),
+	"net.AbsURL": stringCheck("",
+		func(text string) bool { ok, err := cuenet.AbsURL(text); return ok && err == nil }),
+	"net.IPCIDR": stringCheck("", func(text string) bool { _, err := netip.ParsePrefix(text); return err == nil }),
+	"net.IP":     addressCheck(func(a netip.Addr) bool { return a.IsValid() }),
+	"net.IPv4":   addressCheck(netip.Addr.Is4),
+	"net.IPv6":   addressCheck(netip.Addr.Is6),
 	"list.UniqueItems": func(rule *schema.Rule) *schema.Schema {
 		s := typedBy(rule)
 		s.Types, s.Unique, s.Unclosed = schema.List, rule, true
@@ -178,13 +182,16 @@ func textCheck(name, arg string) (schema.Check, bool) {
 	quoted := regexp.QuoteMeta(arg)
 	switch name {
 	case "strings.HasPrefix":
-		return schema.Check{Pattern: "^" + quoted, Holds: func(text string) bool { return strings.HasPrefix(text, arg) }}, true
+		return schema.Check{Pattern: "^" + quoted,
+			Holds: func(text string) bool { return strings.HasPrefix(text, arg) }}, true
 	case "strings.HasSuffix":
-		return schema.Check{Pattern: quoted + "$", Holds: func(text string) bool { return strings.HasSuffix(text, arg) }}, true
+		return schema.Check{Pattern: quoted + "$",
+			Holds: func(text string) bool { return strings.HasSuffix(text, arg) }}, true
 	case "strings.Contains":
 		return schema.Check{Pattern: quoted, Holds: func(text string) bool { return strings.Contains(text, arg) }}, true
 	case "time.Format":
-		return schema.Check{Holds: func(text string) bool { ok, err := cuetime.Format(text, arg); return ok && err == nil }}, true
+		hasFormat := func(text string) bool { ok, err := cuetime.Format(text, arg); return ok && err == nil }
+		return schema.Check{Holds: hasFormat}, true
 	}
 	return schema.Check{}, false
 }
@@ -243,7 +250,8 @@ func (s scope) matchN(e *ast.CallExpr) (*schema.Schema, error) {
 	if either := match.Either(); either != nil {
 		return either, nil
 	}
-	return &schema.Schema{Position: syntax.PositionOf(e), Types: schema.AnyType, Matches: []schema.Match{match}, Unclosed: true}, nil
+	return &schema.Schema{Position: syntax.PositionOf(e), Types: schema.AnyType, Matches: []schema.Match{match},
+		Unclosed: true}, nil
 }
 
 // countOf reads a number like 1, or a bound like >=1.

@@ -23,7 +23,8 @@ func Schema(name string, instance *build.Instance) (*schema.Schema, error) {
 	at := scope{compiler: c, instance: instance}
 	fields := c.FieldsOf(instance)["#"+name]
 	if len(fields) == 0 {
-		return nil, syntax.ErrorAtPosition(mistake.NestedDefinition, place.Position{}, "#%s must be a definition at the top of its file", name)
+		return nil, syntax.ErrorAtPosition(mistake.NestedDefinition, place.Position{},
+			"#%s must be a definition at the top of its file", name)
 	}
 	compiled, err := at.reference(fields[0], "#"+name)
 	if err != nil {
@@ -50,8 +51,9 @@ type compiler struct {
 	syntax.TopLevels
 	following map[definition]followed // those being read, to notice one that contains itself
 	read      []*schema.Schema        // definitions, for references to them from within
-	reading   map[ast.Expr]bool       // values of fields being read for a reference, to notice one that refers to itself
-	groups    int                     // definitions that were closed
+	// values of fields being read for a reference, to notice one that refers to itself
+	reading map[ast.Expr]bool
+	groups  int // definitions that were closed
 }
 
 func newCompiler() *compiler {
@@ -124,7 +126,8 @@ func (s scope) expression(expr ast.Expr) (*schema.Schema, error) {
 
 // unsupported returns the error for a construct that a schema cannot express.
 func (s scope) unsupported(node ast.Node, what string) error {
-	return syntax.ErrorAtNode(mistake.UnsupportedCUE, node, "%s cannot be compiled: write it with literals, definitions, bounds, & and |", what)
+	return syntax.ErrorAtNode(mistake.UnsupportedCUE, node,
+		"%s cannot be compiled: write it with literals, definitions, bounds, & and |", what)
 }
 
 func (s scope) conjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
@@ -158,7 +161,9 @@ func (s scope) disjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
 		}
 		if value, err := syntax.LiteralValue(branch); err == nil && marked && schema.TypeOf(value) == schema.List {
 			if list != nil {
-				return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, branch, "a disjunction can have only one list as its default")
+				return nil,
+					syntax.ErrorAtNode(mistake.UnsupportedCUE, branch,
+						"a disjunction can have only one list as its default")
 			}
 			list = &schema.Literal{Rule: ruleAt(branch), Value: value}
 			continue
@@ -219,7 +224,8 @@ func (s scope) listLiteral(e *ast.ListLit) (*schema.Schema, error) {
 	if isOpen {
 		first = e.Elts[:len(e.Elts)-1]
 	}
-	if slices.ContainsFunc(first, func(item ast.Expr) bool { return !isTop(item) }) || len(first) > 0 && isOpen && ellipsis.Type != nil {
+	if slices.ContainsFunc(first, func(item ast.Expr) bool { return !isTop(item) }) || len(first) > 0 && isOpen &&
+		ellipsis.Type != nil {
 		return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, e, "a list of fixed items cannot be compiled: write [...T], with list.MinItems and list.MaxItems")
 	}
 	limit := &schema.Limit{Rule: ruleAt(e), N: int64(len(first))}
@@ -324,7 +330,9 @@ func (s scope) reference(at ast.Node, name string) (*schema.Schema, error) {
 	key := definition{s.instance, name}
 	if self, ok := s.following[key]; ok {
 		if s.guards == self.guards {
-			return nil, syntax.ErrorAtNode(mistake.SelfReference, at, "%s contains itself in every value, without end: refer to it only in an optional or required field, or in a list", name)
+			return nil,
+				syntax.ErrorAtNode(mistake.SelfReference, at,
+					"%s contains itself in every value, without end: refer to it only in an optional or required field, or in a list", name)
 		}
 		return &schema.Schema{Position: syntax.PositionOf(at), Types: schema.AnyType, Reference: self.compiled}, nil
 	}
@@ -379,7 +387,8 @@ func (s scope) selector(e *ast.SelectorExpr) (*schema.Schema, error) {
 	}
 	for _, imported := range s.instance.Imports {
 		if syntax.IsPackage(imported, path) {
-			inner := scope{compiler: s.compiler, instance: imported, depth: s.depth, guards: s.guards, embedded: s.embedded}
+			inner := scope{compiler: s.compiler, instance: imported, depth: s.depth, guards: s.guards,
+				embedded: s.embedded}
 			return inner.reference(e, name)
 		}
 	}
@@ -406,7 +415,10 @@ func (s scope) within(e *ast.SelectorExpr, name string) (*schema.Schema, error) 
 		switch f := outer.Struct.Field(name); {
 		case f == nil:
 		case f.Presence != schema.Regular: // CUE takes such a field for one that is missing
-			return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, e, "%s is a required or an optional field, from which CUE cannot select: make its value a definition", syntax.SourceOf(e))
+			return nil,
+				syntax.ErrorAtNode(mistake.UnsupportedCUE, e,
+					"%s is a required or an optional field, from which CUE cannot select: make its value a definition",
+					syntax.SourceOf(e))
 		default:
 			return f.Schema, nil
 		}

@@ -19,7 +19,8 @@ func (s scope) structLiteral(e *ast.StructLit) (*schema.Schema, error) {
 	inner.embedded = false
 	inner.depth = s.depth + 1
 	inner.frames = append(slices.Clone(s.frames), frame{e, inner.depth})
-	result := &schema.Schema{Position: syntax.PositionOf(e), Types: schema.Struct, TypeRule: &schema.Rule{Text: "{…}", Position: syntax.PositionOf(e)}, Struct: &schema.StructSchema{}}
+	result := &schema.Schema{Position: syntax.PositionOf(e), Types: schema.Struct,
+		TypeRule: &schema.Rule{Text: "{…}", Position: syntax.PositionOf(e)}, Struct: &schema.StructSchema{}}
 	if isEmbedding(e) {
 		result = schema.Anything(syntax.PositionOf(e)) // {string} is a string
 	}
@@ -128,7 +129,9 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 		return s.unsupported(f, "the label "+syntax.SourceOf(f.Label))
 	}
 	if f.Constraint == token.NOT && (strings.HasPrefix(name, "#") || strings.HasPrefix(name, "_")) {
-		return syntax.ErrorAtNode(mistake.UnsupportedCUE, f, "%s! cannot be in any object: only regular and optional definitions and hidden fields can be compiled", name)
+		return syntax.ErrorAtNode(mistake.UnsupportedCUE, f,
+			"%s! cannot be in any object: only regular and optional definitions and hidden fields can be compiled",
+			name)
 	}
 	if strings.HasPrefix(name, "#") {
 		return nil
@@ -140,15 +143,18 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 	if strings.HasPrefix(name, "_") {
 		return s.hidden(f, compiled)
 	}
-	added := &schema.Field{Name: name, Schema: compiled, Rule: &schema.Rule{Text: name + "!", Position: syntax.PositionOf(f)}}
+	added := &schema.Field{Name: name, Schema: compiled,
+		Rule: &schema.Rule{Text: name + "!", Position: syntax.PositionOf(f)}}
 	switch f.Constraint {
 	case token.OPTION:
 	case token.NOT:
 		added.Presence = schema.Required
 	default:
 		added.Presence, added.Rule.Text = schema.Regular, name+" is required"
-		if compiled.Default == nil && slices.ContainsFunc(compiled.Relations, func(r schema.Relation) bool { return r.Op == "==" }) {
-			return syntax.ErrorAtNode(mistake.UnsupportedCUE, f, "a field that is set to another field of the object cannot be compiled: write %s? or %s!", name, name)
+		if compiled.Default == nil &&
+			slices.ContainsFunc(compiled.Relations, func(r schema.Relation) bool { return r.Op == "==" }) {
+			return syntax.ErrorAtNode(mistake.UnsupportedCUE, f,
+				"a field that is set to another field of the object cannot be compiled: write %s? or %s!", name, name)
 		}
 	}
 	to.Fields = append(to.Fields, added)
@@ -158,7 +164,8 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 // hidden rejects a hidden field that checks the object: it would be dropped otherwise.
 func (s scope) hidden(f *ast.Field, compiled *schema.Schema) error {
 	if compiled.DependsOnObject() {
-		return syntax.ErrorAtNode(mistake.UnsupportedCUE, f, "a hidden field that depends on the object cannot be compiled: state the constraint on the field itself")
+		return syntax.ErrorAtNode(mistake.UnsupportedCUE, f,
+			"a hidden field that depends on the object cannot be compiled: state the constraint on the field itself")
 	}
 	return nil
 }
@@ -184,7 +191,8 @@ func (s scope) fieldValue(f *ast.Field) (*schema.Schema, error) {
 			return nil, err
 		}
 	}
-	if !slices.Contains([]string{"", "atomic", "set", "map"}, own.ListType) || (own.ListType == "map") != (len(own.ListMapKeys) > 0) {
+	if !slices.Contains([]string{"", "atomic", "set", "map"}, own.ListType) ||
+		(own.ListType == "map") != (len(own.ListMapKeys) > 0) {
 		return nil, syntax.ErrorAtNode(mistake.InvalidAttribute, f, "listType must be atomic, set or map, and only map has a listMapKey")
 	}
 	return &own, nil
@@ -202,10 +210,13 @@ func (s scope) labelPattern(to *schema.StructSchema, f *ast.Field, pattern *ast.
 	if err != nil {
 		return err
 	}
-	label := schema.LabelPattern{Rule: &schema.Rule{Text: "[" + syntax.SourceOf(pattern.Elts[0]) + "]", Position: syntax.PositionOf(f)}}
+	label := schema.LabelPattern{Rule: &schema.Rule{Text: "[" + syntax.SourceOf(pattern.Elts[0]) + "]",
+		Position: syntax.PositionOf(f)}}
 	switch {
-	case labels.Types&schema.String == 0 || len(labels.Patterns) > 1 || len(labels.Checks) > 0 || labels.Enum != nil || labels.Length != schema.Range{} || len(labels.Alternatives) > 0:
-		return syntax.ErrorAtNode(mistake.UnsupportedCUE, f, "this pattern of labels cannot be compiled: write [string] or [=~\"…\"]")
+	case labels.Types&schema.String == 0 || len(labels.Patterns) > 1 || len(labels.Checks) > 0 || labels.Enum != nil ||
+		labels.Length != schema.Range{} || len(labels.Alternatives) > 0:
+		return syntax.ErrorAtNode(mistake.UnsupportedCUE, f,
+			"this pattern of labels cannot be compiled: write [string] or [=~\"…\"]")
 	case len(labels.Patterns) == 1:
 		label.Regexp, label.Negated = labels.Patterns[0].Regexp, labels.Patterns[0].Negated
 	}
@@ -238,7 +249,8 @@ func (s scope) condition(to *schema.StructSchema, c *ast.Comprehension) error {
 		return err
 	}
 	to.Conditions = append(to.Conditions, schema.Condition{
-		Rule: &schema.Rule{Text: presenceInWords.Replace(syntax.SourceOf(first.Condition)), Position: syntax.PositionOf(first)},
+		Rule: &schema.Rule{Text: presenceInWords.Replace(syntax.SourceOf(first.Condition)),
+			Position: syntax.PositionOf(first)},
 		When: when, Then: then,
 	})
 	return nil
@@ -280,12 +292,14 @@ func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 		case "format":
 			to.Format = value
 			if check, ok := formatChecks[value]; ok {
-				to.Checks = append(slices.Clone(to.Checks), schema.Check{Rule: rule, Holds: check, Format: value, Exact: true})
+				to.Checks = append(slices.Clone(to.Checks),
+					schema.Check{Rule: rule, Holds: check, Format: value, Exact: true})
 			}
 		case "deprecated":
 			text, err := strconv.Unquote(value)
 			if err != nil || text == "" {
-				return syntax.ErrorAtNode(mistake.InvalidAttribute, attribute, "@kube(deprecated=%s): write in quotes, without a comma, what to use instead, as in @kube(deprecated=\"use spec.schedule\")", value)
+				return syntax.ErrorAtNode(mistake.InvalidAttribute, attribute,
+					"@kube(deprecated=%s): write in quotes, without a comma, what to use instead, as in @kube(deprecated=\"use spec.schedule\")", value)
 			}
 			to.Deprecated = text
 		case "immutable":
@@ -295,7 +309,8 @@ func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 		case "preserveUnknownFields":
 			to.PreserveAll = true
 		case "eval":
-			return syntax.ErrorAtNode(mistake.InvalidAttribute, attribute, "@kube(eval) does not exist: all of a schema is compiled. Write the field with literals, definitions, bounds, & and |")
+			return syntax.ErrorAtNode(mistake.InvalidAttribute, attribute,
+				"@kube(eval) does not exist: all of a schema is compiled. Write the field with literals, definitions, bounds, & and |")
 		default:
 			return syntax.ErrorAtNode(mistake.InvalidAttribute,
 				attribute,

@@ -9,7 +9,9 @@ import (
 )
 
 // Conversion reads the conversion of a version. Without types, nothing is known of the object of either version.
-func Conversion(k *kind.Kind, pkg *syntax.Package, v *kind.Version, definition string, known *types.Catalog) *infer.Reader {
+func Conversion(
+	k *kind.Kind, pkg *syntax.Package, v *kind.Version, definition string, known *types.Catalog,
+) *infer.Reader {
 	given := make(infer.Names)
 	for name, of := range map[string]*kind.Version{behaviour.ObjectName: v, kind.StoredName: k.Version} {
 		object := infer.Value{Type: types.Unknown, Path: name, Owner: of.GroupVersionKind.Version}

@@ -31,7 +31,8 @@ func (b *Source) Describe() *kind.BehaviourFacts {
 		for _, name := range s.Order {
 			phase := b.Gather(s.Fields[name].Parts)
 			facts.Children = append(facts.Children, b.childFacts(phase, name)...)
-			facts.Phases = append(facts.Phases, kind.PhaseDetails{Name: name, PhaseFacts: b.kind.Phases[name], Next: b.transitionFacts(phase)})
+			facts.Phases = append(facts.Phases, kind.PhaseDetails{Name: name, PhaseFacts: b.kind.Phases[name],
+				Next: b.transitionFacts(phase)})
 		}
 	}
 	facts.Status, facts.Conditions = b.valueFacts("status"), b.valueFacts("conditions")
@@ -46,7 +47,8 @@ func (b *Source) childFacts(owner *infer.Structure, phase string) (facts []kind.
 	s := b.Gather(children.Parts)
 	describe := func(name string, parts []infer.Part, conditional bool, at ast.Node) {
 		body := b.Gather(parts)
-		f := kind.ChildFacts{Name: name, Phase: phase, Update: kind.Apply, OnDelete: kind.Delete, Conditional: conditional, Position: syntax.PositionOf(at)}
+		f := kind.ChildFacts{Name: name, Phase: phase, Update: kind.Apply, OnDelete: kind.Delete,
+			Conditional: conditional, Position: syntax.PositionOf(at)}
 		if template := body.Fields["template"]; template != nil {
 			t := b.Gather(template.Parts)
 			f.APIVersion, _ = t.Text("apiVersion")
@@ -107,15 +109,18 @@ func (b *Source) Schedules(v *kind.Version) bool {
 	if phases := b.Definition.Fields["phases"]; phases != nil {
 		s := b.Gather(phases.Parts)
 		for _, name := range s.Order {
-			if slices.ContainsFunc(b.transitionFacts(b.Gather(s.Fields[name].Parts)), func(t kind.TransitionFacts) bool { return t.Cron != "" }) {
+			if slices.ContainsFunc(b.transitionFacts(b.Gather(s.Fields[name].Parts)),
+				func(t kind.TransitionFacts) bool { return t.Cron != "" }) {
 				return true
 			}
 		}
 	}
-	if status := v.Compiled.Struct.Field("status"); status == nil || status.Schema.Struct == nil || status.Schema.Struct.Field(kind.LastScheduleTime) == nil {
+	if status := v.Compiled.Struct.Field("status"); status == nil || status.Schema.Struct == nil ||
+		status.Schema.Struct.Field(kind.LastScheduleTime) == nil {
 		return false
 	}
-	return !slices.ContainsFunc(b.valueFacts("status"), func(f kind.ValueFacts) bool { return f.Name == kind.LastScheduleTime })
+	return !slices.ContainsFunc(b.valueFacts("status"),
+		func(f kind.ValueFacts) bool { return f.Name == kind.LastScheduleTime })
 }
 
 func (b *Source) valueFacts(field string) (facts []kind.ValueFacts) {
@@ -169,7 +174,8 @@ func (b *Source) addCorrected(to *kind.Corrected, owner *infer.Structure) {
 		}
 		body := b.Gather(parts)
 		// An update in an if may be another, or the default, for some objects.
-		if update, ok := body.Text("update"); ok && body.Fields["update"].Certain && kind.UpdatePolicy(update) != kind.Apply {
+		if update, ok := body.Text("update"); ok && body.Fields["update"].Certain &&
+			kind.UpdatePolicy(update) != kind.Apply {
 			continue
 		}
 		gvk := apischema.GroupVersionKind{}

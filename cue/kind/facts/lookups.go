@@ -34,7 +34,8 @@ func Lookups(k *kind.Kind, pkg *syntax.Package) error {
 	for _, name := range reads.Order {
 		m := reads.Fields[name]
 		if children[name] {
-			return syntax.ErrorAtNode(mistake.DuplicateName, m.Node, "reads.%s: a child has the same name, and both would be observed.%[1]s: rename one", name)
+			return syntax.ErrorAtNode(mistake.DuplicateName, m.Node,
+				"reads.%s: a child has the same name, and both would be observed.%[1]s: rename one", name)
 		}
 		if err := b.addLookup(name, m.Parts, !m.Certain, m.Node); err != nil {
 			return err
@@ -60,25 +61,31 @@ func (b *Source) addLookup(name string, parts []infer.Part, conditional bool, at
 		case body.Fields[field] == nil:
 			return syntax.ErrorAtNode(mistake.MissingField, at, "%s.%s: is missing", path, field)
 		case !ok || text == "":
-			return syntax.ErrorAtNode(mistake.NotConstant, body.Fields[field].Node, "%s.%s: must be one string for all objects of the kind", path, field)
+			return syntax.ErrorAtNode(mistake.NotConstant, body.Fields[field].Node,
+				"%s.%s: must be one string for all objects of the kind", path, field)
 		}
 		texts[field] = text
 	}
 	if _, err := apischema.ParseGroupVersion(texts["apiVersion"]); err != nil {
-		return syntax.ErrorAtNode(mistake.InvalidAPIVersion, body.Fields["apiVersion"].Node, "%s.apiVersion: %q must be a version, or a group and a version, like \"apps/v1\"", path, texts["apiVersion"])
+		return syntax.ErrorAtNode(mistake.InvalidAPIVersion, body.Fields["apiVersion"].Node,
+			"%s.apiVersion: %q must be a version, or a group and a version, like \"apps/v1\"", path,
+			texts["apiVersion"])
 	}
 	named, selected := body.Fields["name"], body.Fields["selector"]
 	if (named == nil) == (selected == nil) {
 		return syntax.ErrorAtNode(mistake.NameOrSelector, at, "%s: must have either a name or a selector", path)
 	}
 	lookup := kind.LookupFacts{
-		Name: name, Type: apischema.FromAPIVersionAndKind(texts["apiVersion"], texts["kind"]), IsSelection: selected != nil,
-		Namespace: body.Source("namespace"), Which: body.Source("name") + body.Source("selector"),
+		Name: name, Type: apischema.FromAPIVersionAndKind(texts["apiVersion"], texts["kind"]),
+		IsSelection: selected != nil,
+		Namespace:   body.Source("namespace"), Which: body.Source("name") + body.Source("selector"),
 		Conditional: conditional, Position: syntax.PositionOf(at),
 	}
 	if text, ok := body.OnlyText("name"); ok {
-		if problems := validation.IsDNS1123Subdomain(text); len(problems) > 0 && !slices.Contains(types.PathNamed, lookup.Type.Kind) {
-			return syntax.ErrorAtNode(mistake.InvalidName, named.Node, "%s.name: %q is not a valid object name: %s", path, text, problems[0])
+		if problems := validation.IsDNS1123Subdomain(text); len(problems) > 0 &&
+			!slices.Contains(types.PathNamed, lookup.Type.Kind) {
+			return syntax.ErrorAtNode(mistake.InvalidName, named.Node, "%s.name: %q is not a valid object name: %s",
+				path, text, problems[0])
 		}
 		lookup.ObjectName = text
 	}
@@ -86,7 +93,8 @@ func (b *Source) addLookup(name string, parts []infer.Part, conditional bool, at
 	if sensitive := body.Fields[kind.SensitiveName]; sensitive != nil {
 		isTrue := func(p infer.Part) bool { return b.Infer(p).Literal == true }
 		if !sensitive.Certain || !slices.ContainsFunc(sensitive.Parts, isTrue) {
-			return syntax.ErrorAtNode(mistake.NotConstant, sensitive.Node, "%s.%s: must be true for all objects of the kind, or not set", path, kind.SensitiveName)
+			return syntax.ErrorAtNode(mistake.NotConstant, sensitive.Node,
+				"%s.%s: must be true for all objects of the kind, or not set", path, kind.SensitiveName)
 		}
 		lookup.Sensitive = true
 	}
@@ -115,8 +123,10 @@ func (b *Source) childNames() map[string]bool {
 func SameLookups(k *kind.Kind, pkg *syntax.Package) error {
 	b := Of(k, pkg)
 	for _, l := range k.Lookups {
-		isSame := l.Name != "" && (l.IsSelection || l.ObjectName != "") && (l.Namespace == "" || l.ObjectNamespace != "")
-		if entry := b.Definition.Peek(kind.ReadsName).Fields[l.Name]; isSame && entry != nil && !b.mentions(entry.Parts, behaviour.ObjectName) {
+		isSame := l.Name != "" && (l.IsSelection || l.ObjectName != "") &&
+			(l.Namespace == "" || l.ObjectNamespace != "")
+		if entry := b.Definition.Peek(kind.ReadsName).Fields[l.Name]; isSame && entry != nil &&
+			!b.mentions(entry.Parts, behaviour.ObjectName) {
 			continue
 		}
 		return syntax.ErrorAtPosition(mistake.DecoratorRead,

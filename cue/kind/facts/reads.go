@@ -66,7 +66,8 @@ func paths(r *kind.Read, path string) []string {
 			all = append(all, path) // its length
 		}
 	}
-	if len(all) == 0 && len(r.Fields) == 0 && r.Elements == nil && path != behaviour.ObjectName && path != behaviour.ObservedName {
+	if len(all) == 0 && len(r.Fields) == 0 && r.Elements == nil && path != behaviour.ObjectName &&
+		path != behaviour.ObservedName {
 		return []string{path}
 	}
 	return all
@@ -290,7 +291,9 @@ func (c *readCollector) resolve(n ast.Node) *kind.Read {
 	case *ast.IndexExpr:
 		literal, ok := n.Index.(*ast.BasicLit)
 		if !ok {
-			if x, isName := n.X.(*ast.Ident); isName && (x.Name == "self" || strings.HasSuffix(x.Name, behaviour.ControllerSuffix) || strings.HasSuffix(x.Name, behaviour.DecoratorSuffix)) {
+			if x, isName := n.X.(*ast.Ident); isName &&
+				(x.Name == "self" || strings.HasSuffix(x.Name, behaviour.ControllerSuffix) ||
+					strings.HasSuffix(x.Name, behaviour.DecoratorSuffix)) {
 				c.Object.Whole, c.Observed.Whole = true, true // it may be the controller, by a name that is computed
 			}
 			return nil

@@ -17,27 +17,39 @@ type signature struct{ args, result string }
 // builtins are those that behaviours use. Others take and return anything.
 var builtins = map[string]signature{
 	"len": {"a", "i"}, "div": {"ii", "i"}, "mod": {"ii", "i"}, "quo": {"ii", "i"}, "rem": {"ii", "i"},
-	"strings.ToUpper": {"s", "s"}, "strings.ToLower": {"s", "s"}, "strings.ToTitle": {"s", "s"}, "strings.ToCamel": {"s", "s"},
-	"strings.TrimSpace": {"s", "s"}, "strings.Trim": {"ss", "s"}, "strings.TrimLeft": {"ss", "s"}, "strings.TrimRight": {"ss", "s"},
+	"strings.ToUpper": {"s", "s"}, "strings.ToLower": {"s", "s"}, "strings.ToTitle": {"s", "s"},
+	"strings.ToCamel":   {"s", "s"},
+	"strings.TrimSpace": {"s", "s"}, "strings.Trim": {"ss", "s"}, "strings.TrimLeft": {"ss", "s"},
+	"strings.TrimRight":  {"ss", "s"},
 	"strings.TrimPrefix": {"ss", "s"}, "strings.TrimSuffix": {"ss", "s"}, "strings.Replace": {"sssi", "s"},
-	"strings.Split": {"ss", "ls"}, "strings.SplitN": {"ssi", "ls"}, "strings.Fields": {"s", "ls"}, "strings.Join": {"ls", "s"},
+	"strings.Split": {"ss", "ls"}, "strings.SplitN": {"ssi", "ls"}, "strings.Fields": {"s", "ls"},
+	"strings.Join":     {"ls", "s"},
 	"strings.Contains": {"ss", "b"}, "strings.HasPrefix": {"ss", "b"}, "strings.HasSuffix": {"ss", "b"},
-	"strings.Index": {"ss", "i"}, "strings.Count": {"ss", "i"}, "strings.Repeat": {"si", "s"}, "strings.SliceRunes": {"sii", "s"}, "strings.Runes": {"s", "l"},
-	"strconv.Atoi": {"s", "i"}, "strconv.ParseInt": {"sii", "i"}, "strconv.ParseUint": {"sii", "i"}, "strconv.ParseFloat": {"si", "n"}, "strconv.ParseBool": {"s", "b"},
-	"strconv.FormatInt": {"ii", "s"}, "strconv.FormatBool": {"b", "s"}, "strconv.Quote": {"s", "s"}, "strconv.Unquote": {"s", "s"},
-	"list.Range": {"nnn", "l"}, "list.Sum": {"l", "n"}, "list.Max": {"l", "n"}, "list.Min": {"l", "n"}, "list.Avg": {"l", "n"},
+	"strings.Index": {"ss", "i"}, "strings.Count": {"ss", "i"}, "strings.Repeat": {"si", "s"},
+	"strings.SliceRunes": {"sii", "s"}, "strings.Runes": {"s", "l"},
+	"strconv.Atoi": {"s", "i"}, "strconv.ParseInt": {"sii", "i"}, "strconv.ParseUint": {"sii", "i"},
+	"strconv.ParseFloat": {"si", "n"}, "strconv.ParseBool": {"s", "b"},
+	"strconv.FormatInt": {"ii", "s"}, "strconv.FormatBool": {"b", "s"}, "strconv.Quote": {"s", "s"},
+	"strconv.Unquote": {"s", "s"},
+	"list.Range":      {"nnn", "l"}, "list.Sum": {"l", "n"}, "list.Max": {"l", "n"}, "list.Min": {"l", "n"},
+	"list.Avg":      {"l", "n"},
 	"list.Contains": {"la", "b"}, "list.Sort": {"la", "l"}, "list.SortStrings": {"l", "ls"}, "list.Repeat": {"li", "l"},
-	"list.Concat": {"l", "l"}, "list.FlattenN": {"li", "l"}, "list.Take": {"li", "l"}, "list.Drop": {"li", "l"}, "list.Slice": {"lii", "l"}, "list.Reverse": {"l", "l"},
+	"list.Concat": {"l", "l"}, "list.FlattenN": {"li", "l"}, "list.Take": {"li", "l"}, "list.Drop": {"li", "l"},
+	"list.Slice": {"lii", "l"}, "list.Reverse": {"l", "l"},
 	"list.IsSorted": {"la", "b"}, "list.IsSortedStrings": {"l", "b"},
-	"math.Floor": {"n", "i"}, "math.Ceil": {"n", "i"}, "math.Round": {"n", "i"}, "math.Trunc": {"n", "i"}, "math.Abs": {"n", "n"}, "math.MultipleOf": {"nn", "b"},
-	"json.Marshal": {"a", "s"}, "json.Indent": {"sss", "s"}, "json.MarshalStream": {"a", "s"}, "json.Unmarshal": {"s", "a"}, "json.Valid": {"s", "b"},
+	"math.Floor": {"n", "i"}, "math.Ceil": {"n", "i"}, "math.Round": {"n", "i"}, "math.Trunc": {"n", "i"},
+	"math.Abs": {"n", "n"}, "math.MultipleOf": {"nn", "b"},
+	"json.Marshal": {"a", "s"}, "json.Indent": {"sss", "s"}, "json.MarshalStream": {"a", "s"},
+	"json.Unmarshal": {"s", "a"}, "json.Valid": {"s", "b"},
 	"yaml.Marshal": {"a", "s"}, "yaml.MarshalStream": {"a", "s"}, "yaml.Unmarshal": {"s", "a"},
 	"base64.Encode": {"aa", "s"}, "hex.Encode": {"a", "s"}, "hex.EncodedLen": {"i", "i"},
-	"regexp.Match": {"ss", "b"}, "regexp.ReplaceAll": {"sss", "s"}, "regexp.ReplaceAllLiteral": {"sss", "s"}, "regexp.FindAll": {"ssi", "ls"},
-	"regexp.Find": {"ss", "s"}, "regexp.FindSubmatch": {"ss", "ls"},
+	"regexp.Match": {"ss", "b"}, "regexp.ReplaceAll": {"sss", "s"}, "regexp.ReplaceAllLiteral": {"sss", "s"},
+	"regexp.FindAll": {"ssi", "ls"},
+	"regexp.Find":    {"ss", "s"}, "regexp.FindSubmatch": {"ss", "ls"},
 	"template.Execute": {"sa", "s"}, "template.HTMLEscape": {"s", "s"}, "html.Escape": {"s", "s"},
 	"path.Base": {"s", "s"}, "path.Dir": {"s", "s"}, "path.Ext": {"s", "s"}, "net.JoinHostPort": {"aa", "s"},
-	"uuid.SHA1": {"aa", "s"}, "uuid.MD5": {"aa", "s"}, "time.FormatDuration": {"i", "s"}, "time.ParseDuration": {"s", "i"}, "time.FormatString": {"ss", "s"}, "time.Unix": {"ii", "s"},
+	"uuid.SHA1": {"aa", "s"}, "uuid.MD5": {"aa", "s"}, "time.FormatDuration": {"i", "s"},
+	"time.ParseDuration": {"s", "i"}, "time.FormatString": {"ss", "s"}, "time.Unix": {"ii", "s"},
 }
 
 // letters are the types in a signature.
@@ -79,7 +91,8 @@ func (r *Reader) call(p Part, e *ast.CallExpr) Value {
 			needed = types.String | types.List | types.Object
 		}
 		if !Fits(v.Kinds(), needed) {
-			r.Report(mistake.WrongOperand, p.With(arg).Node(), "%s needs %s, not %s", name, Article(needed), v.Describe(arg))
+			r.Report(mistake.WrongOperand, p.With(arg).Node(), "%s needs %s, not %s", name, Article(needed),
+				v.Describe(arg))
 		}
 		if i == 1 && (name == "div" || name == "mod" || name == "quo" || name == "rem") {
 			divisor(r, p, arg, v)

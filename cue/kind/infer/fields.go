@@ -25,7 +25,8 @@ func (r *Reader) selector(p Part, e *ast.SelectorExpr) Value {
 			next.In, next.At = imported, p.Node()
 			return r.reference(p, e, r.TopLevel(next, definition))
 		}
-		if i := slices.IndexFunc(p.In.Imports, func(in *build.Instance) bool { return syntax.IsPackage(in, path) }); i >= 0 {
+		if i := slices.IndexFunc(p.In.Imports,
+			func(in *build.Instance) bool { return syntax.IsPackage(in, path) }); i >= 0 {
 			next := p
 			next.In, next.At = p.In.Imports[i], p.Node()
 			return r.reference(p, e, r.TopLevel(next, name))
@@ -49,7 +50,8 @@ func (r *Reader) field(p Part, e ast.Expr, x Value, name string) Value {
 	}
 	if x.Type.Values&types.Object == 0 {
 		if x.Path != "" || x.Type.Values != types.Any && !x.IsType {
-			r.Report(mistake.NotAStruct, p.Node(), "%s: %s is %s and has no fields", syntax.SourceOf(e), strings.TrimSuffix(syntax.SourceOf(e), "."+name), Article(x.Kinds()))
+			r.Report(mistake.NotAStruct, p.Node(), "%s: %s is %s and has no fields", syntax.SourceOf(e),
+				strings.TrimSuffix(syntax.SourceOf(e), "."+name), Article(x.Kinds()))
 		}
 		return Unknown
 	}
@@ -57,11 +59,13 @@ func (r *Reader) field(p Part, e ast.Expr, x Value, name string) Value {
 	names := append(slices.Clone(x.Names), name)
 	switch {
 	case field == nil && x.Owner != "":
-		r.Report(mistake.UnknownField, p.Node(), "%s: %s has no field %s%s", path, x.Owner, strings.Join(names, "."), DidYouMean(name, x.Type))
+		r.Report(mistake.UnknownField, p.Node(), "%s: %s has no field %s%s", path, x.Owner, strings.Join(names, "."),
+			DidYouMean(name, x.Type))
 		return Unknown
 	case field == nil:
 		if x.Members != "" {
-			r.Report(mistake.UnknownChild, p.Node(), "%s: the kind has no %s %s%s", path, x.Members, name, strings.Replace(DidYouMean(name, x.Type), "its fields", "its children", 1))
+			r.Report(mistake.UnknownChild, p.Node(), "%s: the kind has no %s %s%s", path, x.Members, name,
+				strings.Replace(DidYouMean(name, x.Type), "its fields", "its children", 1))
 		}
 		return Unknown
 	}
@@ -106,7 +110,8 @@ func (r *Reader) fieldOfParts(p Part, e ast.Expr, x Value, name string) Value {
 	case len(s.Others) > 0 || s.Open || r.tolerant > 0 || !s.IsStruct || r.own[s.Literals[0]]:
 		return Unknown
 	}
-	r.Report(mistake.UnknownField, p.Node(), "%s: undefined field: %s has no field %s%s", syntax.SourceOf(e), strings.TrimSuffix(syntax.SourceOf(e), "."+name), name, DidYouMean(name, typeOfStructure(s)))
+	r.Report(mistake.UnknownField, p.Node(), "%s: undefined field: %s has no field %s%s", syntax.SourceOf(e),
+		strings.TrimSuffix(syntax.SourceOf(e), "."+name), name, DidYouMean(name, typeOfStructure(s)))
 	return Unknown
 }
 
@@ -147,19 +152,25 @@ func (r *Reader) index(p Part, e *ast.IndexExpr) Value {
 	case len(x.Parts) > 0:
 		return r.itemOfParts(p, e, x, n, isNumber)
 	case kinds&(types.List|types.Object) == 0:
-		r.Report(mistake.NotAList, p.Node(), "%s: %s is %s, not a list", syntax.SourceOf(e), syntax.SourceOf(e.X), Article(kinds))
+		r.Report(mistake.NotAList, p.Node(), "%s: %s is %s, not a list", syntax.SourceOf(e), syntax.SourceOf(e.X),
+			Article(kinds))
 		return Unknown
 	case kinds == types.List:
 		if i.Kinds()&types.Integer == 0 {
-			r.Report(mistake.WrongOperand, p.Node(), "%s: an index must be an int, not %s", syntax.SourceOf(e), i.Describe(e.Index))
+			r.Report(mistake.WrongOperand, p.Node(), "%s: an index must be an int, not %s", syntax.SourceOf(e),
+				i.Describe(e.Index))
 		}
-		if isNumber && n >= x.Type.MinItems && strings.HasPrefix(x.Path, behaviour.ObjectName+".") && !r.IsTolerant() && !p.IsGuarded(e.X) {
-			r.Report(mistake.ShortList, p.Node(), "%s: the list may have fewer items: test it first, as in if len(%s) > %d, or write list.MinItems(%d) in the schema",
+		if isNumber && n >= x.Type.MinItems && strings.HasPrefix(x.Path, behaviour.ObjectName+".") && !r.IsTolerant() &&
+			!p.IsGuarded(e.X) {
+			r.Report(mistake.ShortList, p.Node(),
+				"%s: the list may have fewer items: test it first, as in if len(%s) > %d, or write list.MinItems(%d) in the schema",
 				syntax.SourceOf(e), syntax.SourceOf(e.X), n, n+1)
 		}
-		return Value{Type: x.Type.Item(), Path: x.Path + "[" + syntax.SourceOf(e.Index) + "]", Owner: x.Owner, Names: appendIndex(x.Names)}
+		return Value{Type: x.Type.Item(), Path: x.Path + "[" + syntax.SourceOf(e.Index) + "]", Owner: x.Owner,
+			Names: appendIndex(x.Names)}
 	case x.Type.Others != nil:
-		return Value{Type: x.Type.Others, Path: x.Path + "[" + syntax.SourceOf(e.Index) + "]", Owner: x.Owner, Names: x.Names}
+		return Value{Type: x.Type.Others, Path: x.Path + "[" + syntax.SourceOf(e.Index) + "]", Owner: x.Owner,
+			Names: x.Names}
 	}
 	return Unknown
 }
@@ -188,7 +199,8 @@ func (r *Reader) itemOfParts(p Part, e *ast.IndexExpr, x Value, n int64, isNumbe
 		items++
 	}
 	if n >= int64(items) {
-		r.Report(mistake.ShortList, p.Node(), "%s: the list has %d items, and the first has the index 0", syntax.SourceOf(e), items)
+		r.Report(mistake.ShortList, p.Node(), "%s: the list has %d items, and the first has the index 0",
+			syntax.SourceOf(e), items)
 		return Unknown
 	}
 	return r.Infer(x.Parts[0].With(list.Elts[n]))
@@ -200,7 +212,8 @@ func (r *Reader) elements(p Part) (key, item Value) {
 	kinds := x.Kinds()
 	switch {
 	case kinds&(types.List|types.Object) == 0:
-		r.Report(mistake.NotAList, p.Node(), "%s is %s: a for needs a list or a struct", syntax.SourceOf(p.Expr), Article(kinds))
+		r.Report(mistake.NotAList, p.Node(), "%s is %s: a for needs a list or a struct", syntax.SourceOf(p.Expr),
+			Article(kinds))
 		return Unknown, Unknown
 	case kinds&types.Object == 0:
 		key = of(types.Integer)

@@ -9,8 +9,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
-// Together returns which lists of a field exist together. A list in an if is together with those that exist whenever it does: without
-// an if, or in some of its own. Others are apart from it, since it may be that only one of them exists.
+// Together returns which lists of a field exist together. A list in an if is together with those that exist whenever it
+// does: without an if, or in some of its own. Others are apart from it, since it may be that only one of them exists.
 func Together(lists []Part) (groups [][]Part) {
 	conditions := make([][]string, len(lists))
 	for i, p := range lists {
@@ -38,12 +38,13 @@ func Together(lists []Part) (groups [][]Part) {
 	return groups
 }
 
-// Rows returns the items of list literals that are unified, each with what it is unified from. If there are loops in them, it is not
-// known which items belong together: then each is a row of its own, and partial.
+// Rows returns the items of list literals that are unified, each with what it is unified from. If there are loops in
+// them, it is not known which items belong together: then each is a row of its own, and partial.
 func Rows(r *Reader, lists []Part) (rows [][]Part) {
 	loops := slices.ContainsFunc(lists, func(p Part) bool {
 		list, ok := p.Expr.(*ast.ListLit)
-		return ok && slices.ContainsFunc(list.Elts, func(e ast.Expr) bool { _, ok := e.(*ast.Comprehension); return ok })
+		return ok &&
+			slices.ContainsFunc(list.Elts, func(e ast.Expr) bool { _, ok := e.(*ast.Comprehension); return ok })
 	})
 	for _, p := range lists {
 		list, ok := p.Expr.(*ast.ListLit)
@@ -65,8 +66,9 @@ func Rows(r *Reader, lists []Part) (rows [][]Part) {
 	return rows
 }
 
-// Items returns the items of a list of structs with their indices; known is false if it may have others. What several lists give an
-// item is unified. Lists that may exist without each other, because of ifs around them, have their items one after the other.
+// Items returns the items of a list of structs with their indices; known is false if it may have others. What several
+// lists give an item is unified. Lists that may exist without each other, because of ifs around them, have their items
+// one after the other.
 func (s *Structure) Items(name string) (items iter.Seq2[int, *Structure], known bool) {
 	var groups [][]Part
 	known = true

@@ -58,7 +58,8 @@ func (r *Reader) Condition(p Part) {
 			branch = marked.X
 		}
 		if a := v.Alternatives[i]; a.Kinds()&types.Boolean == 0 {
-			r.Report(mistake.ConditionNotBool, p.Node(), "a condition must be a bool, but may be %s: an alternative needs parentheses before it is compared, as in (*a | b) == c", a.Describe(branch))
+			r.Report(mistake.ConditionNotBool, p.Node(),
+				"a condition must be a bool, but may be %s: an alternative needs parentheses before it is compared, as in (*a | b) == c", a.Describe(branch))
 			return
 		}
 	}
@@ -138,7 +139,8 @@ func (r *Reader) comparison(p Part, e *ast.BinaryExpr) Value {
 		}
 		enum := side.read.Type.Enum
 		if len(enum) > 0 && text != "" && !slices.Contains(enum, text) {
-			r.Report(mistake.ImpossibleComparison, p.Node(), "%s is never %q: it is one of %s%s", syntax.SourceOf(side.expr), text, strings.Join(enum, ", "), types.DidYouMean(text, enum))
+			r.Report(mistake.ImpossibleComparison, p.Node(), "%s is never %q: it is one of %s%s",
+				syntax.SourceOf(side.expr), text, strings.Join(enum, ", "), types.DidYouMean(text, enum))
 		}
 	}
 	return of(types.Boolean)
@@ -169,7 +171,8 @@ func (o operation) comparable() {
 				hint = ": write " + text
 			}
 		}
-		o.Report(mistake.ImpossibleComparison, o.p.Node(), "%s compares %s with %s%s", syntax.SourceOf(o.e), o.x.Describe(o.e.X), o.y.Describe(o.e.Y), hint)
+		o.Report(mistake.ImpossibleComparison, o.p.Node(), "%s compares %s with %s%s", syntax.SourceOf(o.e),
+			o.x.Describe(o.e.X), o.y.Describe(o.e.Y), hint)
 	}
 }
 
@@ -178,7 +181,8 @@ func (o operation) arithmetic() Value {
 	const numbers = types.Integer | types.Number
 	a, b := o.x.Kinds(), o.y.Kinds()
 	texts := a&types.String != 0 && b&types.String != 0
-	repeats := o.e.Op == token.MUL && (a&types.String != 0 && b&types.Integer != 0 || a&types.Integer != 0 && b&types.String != 0)
+	repeats := o.e.Op == token.MUL && (a&types.String != 0 && b&types.Integer != 0 || a&types.Integer != 0 &&
+		b&types.String != 0)
 	switch {
 	case a&numbers != 0 && b&numbers != 0:
 	case o.e.Op == token.ADD && texts, repeats:
@@ -193,7 +197,8 @@ func (o operation) arithmetic() Value {
 		if o.e.Op == token.ADD && (a|b)&types.String != 0 {
 			hint = `: write numbers into a string as in "a-\(n)"`
 		}
-		o.Report(mistake.WrongOperand, o.p.Node(), "%s: %s cannot be applied to %s and %s%s", syntax.SourceOf(o.e), o.e.Op, o.x.Describe(o.e.X), o.y.Describe(o.e.Y), hint)
+		o.Report(mistake.WrongOperand, o.p.Node(), "%s: %s cannot be applied to %s and %s%s", syntax.SourceOf(o.e),
+			o.e.Op, o.x.Describe(o.e.X), o.y.Describe(o.e.Y), hint)
 		return Unknown
 	}
 	switch o.e.Op {
@@ -223,17 +228,22 @@ func divisor(r *Reader, p Part, e ast.Expr, v Value) {
 		return
 	}
 	read, less, ok := difference(r, p, e)
-	if !ok || !strings.HasPrefix(read.Path, behaviour.ObjectName+".") || read.Literal != nil || len(read.Alternatives) > 0 {
+	if !ok || !strings.HasPrefix(read.Path, behaviour.ObjectName+".") || read.Literal != nil ||
+		len(read.Alternatives) > 0 {
 		return
 	}
-	if r.IsTolerant() || p.IsGuarded(e) || p.IsGuarded(read.expr) || read.Type.Minimum != nil && *read.Type.Minimum > less {
+	if r.IsTolerant() || p.IsGuarded(e) || p.IsGuarded(read.expr) || read.Type.Minimum != nil &&
+		*read.Type.Minimum > less {
 		return
 	}
 	if less == 0 {
-		r.Report(mistake.DivisionByZero, p.With(e).Node(), "division by zero: %s may be 0: write int & >=1 in the schema, or test it first", read.Path)
+		r.Report(mistake.DivisionByZero, p.With(e).Node(),
+			"division by zero: %s may be 0: write int & >=1 in the schema, or test it first", read.Path)
 		return
 	}
-	r.Report(mistake.DivisionByZero, p.With(e).Node(), "division by zero: %s is 0 if %s is %v: write int & >=%v in the schema, or test it first", syntax.SourceOf(e), read.Path, less, less+1)
+	r.Report(mistake.DivisionByZero, p.With(e).Node(),
+		"division by zero: %s is 0 if %s is %v: write int & >=%v in the schema, or test it first", syntax.SourceOf(e),
+		read.Path, less, less+1)
 }
 
 // subtracted is what is read in a difference.

@@ -41,8 +41,8 @@ func (p Part) Node() ast.Node {
 	return p.Expr
 }
 
-// ifs returns the conditions of ifs around others. Each counts once: a value that refers to itself would have twice as many with each
-// reference.
+// ifs returns the conditions of ifs around others. Each counts once: a value that refers to itself would have twice as
+// many with each reference.
 func ifs(outer []ast.Expr, inner ...ast.Expr) []ast.Expr {
 	all := slices.Clip(outer)
 	for _, condition := range inner {

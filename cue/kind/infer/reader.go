@@ -248,7 +248,8 @@ func (r *Reader) interpolation(p Part, e *ast.Interpolation) Value {
 		}
 		inner := r.Infer(p.With(element))
 		if inner.Kinds()&^(types.Object|types.List|types.Null) == 0 {
-			r.Report(mistake.WrongOperand, p.With(element).Node(), "a string cannot contain %s", inner.Describe(element))
+			r.Report(mistake.WrongOperand, p.With(element).Node(), "a string cannot contain %s",
+				inner.Describe(element))
 		}
 	}
 	return of(types.String)
@@ -357,7 +358,8 @@ func (r *Reader) Unified(parts []Part) Value {
 		case result.Type == types.Unknown:
 			result.Type, result.Alternatives, result.IsType = v.Type, v.Alternatives, v.IsType
 			result.Path, result.Owner, result.Names = v.Path, v.Owner, v.Names
-		case len(v.Alternatives) == 0 && v.Type.Values != types.Any && v.Type.Values&result.Type.Values != 0 && result.Type.Fields == nil:
+		case len(v.Alternatives) == 0 && v.Type.Values != types.Any && v.Type.Values&result.Type.Values != 0 &&
+			result.Type.Fields == nil:
 			result.Type = v.Type
 		}
 	}

@@ -241,8 +241,8 @@ func (s *Structure) Text(name string) (string, bool) {
 	return text, ok
 }
 
-// Literal returns the value of a field that is the same for all objects: a string, an int64, a float64 or a bool; nil for
-// any other.
+// Literal returns the value of a field that is the same for all objects: a string, an int64, a float64 or a bool; nil
+// for any other.
 func (s *Structure) Literal(name string) any {
 	m := s.Fields[name]
 	if m == nil {
@@ -285,7 +285,8 @@ func (s *Structure) Peek(name string) (field *Structure) {
 	return field
 }
 
-// ValueNode returns the place of the value of a field: of several parts that of the one that is known, else that of its name.
+// ValueNode returns the place of the value of a field: of several parts that of the one that is known, else that of its
+// name.
 func (s *Structure) ValueNode(name string) ast.Node {
 	m := s.Fields[name]
 	for _, p := range m.Parts {

@@ -126,7 +126,8 @@ func typeNamed(name string) Value {
 
 // valuesOf are the kinds of values that behaviours have names for, too.
 var valuesOf = map[behaviour.Kinds]types.Values{
-	behaviour.String: types.String, behaviour.Bool: types.Boolean, behaviour.Int: types.Integer, behaviour.Float: types.Number,
+	behaviour.String: types.String, behaviour.Bool: types.Boolean, behaviour.Int: types.Integer,
+	behaviour.Float:  types.Number,
 	behaviour.Number: types.Integer | types.Number,
 }
 

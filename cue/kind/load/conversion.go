@@ -35,7 +35,8 @@ func newConversion(k Draft, v *kind.Version, definition string) error {
 		return err
 	}
 	if !value.LookupPath(cue.ParsePath("served")).Exists() {
-		return syntax.ErrorAtNode(mistake.MissingContract, declared[0], "%s must be a contract.#Conversion: write %s: contract.#Conversion & {…}", name, name)
+		return syntax.ErrorAtNode(mistake.MissingContract, declared[0],
+			"%s must be a contract.#Conversion: write %s: contract.#Conversion & {…}", name, name)
 	}
 	for field, into := range map[string]*bool{"served": &v.Served, "deprecated": &v.Deprecated} {
 		at := value.LookupPath(cue.ParsePath(field))
@@ -59,14 +60,17 @@ func newConversion(k Draft, v *kind.Version, definition string) error {
 	if err != nil {
 		return located(mistake.UnsupportedCUE, err)
 	}
-	v.Conversion = &kind.Conversion{Name: name, Program: program, At: syntax.PositionOf(declared[0]), Stated: make(map[string]*kind.Stated), Reads: pathsRead(declared)}
+	v.Conversion = &kind.Conversion{Name: name, Program: program, At: syntax.PositionOf(declared[0]),
+		Stated: make(map[string]*kind.Stated), Reads: pathsRead(declared)}
 	for _, direction := range []string{kind.ToStoredName, kind.FromStoredName} {
 		if m := source.Definition.Fields[direction]; m != nil {
 			v.Conversion.Stated[direction] = facts.StatedBy(source.Definition.In(direction))
 			v.Conversion.Stated[direction].At = syntax.PositionOf(m.Node)
 		}
 		if s := v.Conversion.Stated[direction]; s != nil && s.Whole {
-			return syntax.ErrorAtNode(mistake.NotConstant, declared[0], "%s: %s: must be a struct with fields whose names are known: write %s: spec: …", name, direction, direction)
+			return syntax.ErrorAtNode(mistake.NotConstant, declared[0],
+				"%s: %s: must be a struct with fields whose names are known: write %s: spec: …", name, direction,
+				direction)
 		}
 	}
 	return nil
@@ -125,7 +129,9 @@ func pathFrom(rootName string, e ast.Expr) []string {
 }
 
 // orphanConversions finds conversions that belong to no version of a kind.
-func orphanConversions(definitions map[string][]*ast.Field, instance *build.Instance, kinds []*kind.Kind) (errs []error) {
+func orphanConversions(
+	definitions map[string][]*ast.Field, instance *build.Instance, kinds []*kind.Kind,
+) (errs []error) {
 	used := syntax.ReferredTo(definitions, instance)
 	for _, k := range kinds {
 		for _, v := range k.Versions {

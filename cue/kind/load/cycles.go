@@ -37,8 +37,8 @@ func steps(behaviours []*kind.Kind) map[apischema.GroupKind][]leads {
 	return from
 }
 
-// mayEnd reports whether something can keep the child from being created: an if, a when, a number of members that may be
-// 0, a phase that need not be reached, a decorator that selects, or a name that only one object can have.
+// mayEnd reports whether something can keep the child from being created: an if, a when, a number of members that may
+// be 0, a phase that need not be reached, a decorator that selects, or a name that only one object can have.
 func (l leads) mayEnd() bool {
 	c := l.child
 	_, err := literal.Unquote(c.ObjectName)
@@ -62,7 +62,8 @@ func (c *Kinds) leadsBack(k *kind.Kind) (path []leads, endless bool) {
 			for _, step := range from[at] {
 				switch {
 				case !allowed(step) || len(path) == 0 && step.by != k:
-				case step.to == start && step.by == k && k.Target != nil && len(path) == 0: // a decorator leaves its own children alone
+				case step.to == start && step.by == k && k.Target != nil && len(path) == 0:
+					// a decorator leaves its own children alone
 					for _, other := range from[start] {
 						if other.by != k && other.to == start && allowed(other) {
 							return []leads{step, other}
@@ -93,8 +94,9 @@ func (c *Kinds) cycle(k *kind.Kind) *syntax.LoadError {
 	for _, l := range k.Lookups {
 		isOfType := func(owned apischema.GroupVersionKind) bool { return owned.GroupKind() == l.Type.GroupKind() }
 		if l.IsSelection && slices.ContainsFunc(k.Owns, isOfType) {
-			k.Advice = append(k.Advice, kind.Advice{Check: mistake.SelectsOwnChildren, Field: "reads." + l.Name, Position: l.Position, Text: fmt.Sprintf(
-				"reads.%s: selects objects of a type that the kind creates, %s: see that the selector leaves those out, or that what is created does not grow with them", l.Name, l.Type.Kind)})
+			k.Advice = append(k.Advice, kind.Advice{Check: mistake.SelectsOwnChildren, Field: "reads." + l.Name,
+				Position: l.Position, Text: fmt.Sprintf(
+					"reads.%s: selects objects of a type that the kind creates, %s: see that the selector leaves those out, or that what is created does not grow with them", l.Name, l.Type.Kind)})
 		}
 	}
 	path, endless := c.leadsBack(k)
@@ -108,10 +110,13 @@ func (c *Kinds) cycle(k *kind.Kind) *syntax.LoadError {
 	first := path[0].child
 	field, chain := strings.TrimSuffix("children."+first.Name, "."), strings.Join(names, " → ")
 	if endless {
-		return &syntax.LoadError{Check: mistake.EndlessChildren, Kind: k.LoadName(), File: first.Position.File, Line: first.Position.Line,
-			Reason: fmt.Sprintf("%s: its objects create objects without end, %s: put an if around one of these children", field, chain)}
+		return &syntax.LoadError{Check: mistake.EndlessChildren, Kind: k.LoadName(), File: first.Position.File,
+			Line: first.Position.Line,
+			Reason: fmt.Sprintf(
+				"%s: its objects create objects without end, %s: put an if around one of these children", field, chain)}
 	}
-	k.Advice = append(k.Advice, kind.Advice{Check: mistake.EndlessChildren, Field: field, Position: first.Position, Text: fmt.Sprintf(
-		"%s: its objects can create objects that lead back to themselves, %s: see that an if, a when or a selector ends that for all objects", field, chain)})
+	k.Advice = append(k.Advice, kind.Advice{Check: mistake.EndlessChildren, Field: field, Position: first.Position,
+		Text: fmt.Sprintf(
+			"%s: its objects can create objects that lead back to themselves, %s: see that an if, a when or a selector ends that for all objects", field, chain)})
 	return nil
 }

@@ -31,17 +31,20 @@ func misnamedDecorators(definitions map[string][]*ast.Field, instance *build.Ins
 	var errs []error
 	for _, definition := range slices.Sorted(maps.Keys(definitions)) {
 		name := strings.TrimPrefix(definition, "#")
-		if slices.Contains(known, name) || used[definition] || !slices.ContainsFunc(definitions[definition], syntax.IsDecorator) {
+		if slices.Contains(known, name) || used[definition] ||
+			!slices.ContainsFunc(definitions[definition], syntax.IsDecorator) {
 			continue
 		}
-		errs = append(errs, syntax.ErrorAtNode(mistake.MisnamedDefinition, definitions[definition][0], "%s does not have the name of a decorator: name it #X%s", definition, behaviour.DecoratorSuffix))
+		errs = append(errs, syntax.ErrorAtNode(mistake.MisnamedDefinition, definitions[definition][0],
+			"%s does not have the name of a decorator: name it #X%s", definition, behaviour.DecoratorSuffix))
 	}
 	return errs
 }
 
 // loadOne checks a kind or a decorator, given a name of LoadableNames.
 func loadOne(pkg *syntax.Package, name string) (Draft, error) {
-	if strings.HasSuffix(name, behaviour.DecoratorSuffix) && slices.ContainsFunc(pkg.Definitions["#"+name], syntax.IsDecorator) {
+	if strings.HasSuffix(name, behaviour.DecoratorSuffix) &&
+		slices.ContainsFunc(pkg.Definitions["#"+name], syntax.IsDecorator) {
 		return newDecorator(strings.TrimSuffix(name, behaviour.DecoratorSuffix), pkg)
 	}
 	return newKind(name, pkg)
@@ -64,7 +67,9 @@ func newDecorator(name string, pkg *syntax.Package) (Draft, error) {
 		return Draft{}, err
 	}
 	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
-		return Draft{}, syntax.ErrorAt(mistake.InvalidName, decorator, definition, "the name %q of a decorator must be a label value: %s", name, problems[0])
+		return Draft{},
+			syntax.ErrorAt(mistake.InvalidName, decorator, definition,
+				"the name %q of a decorator must be a label value: %s", name, problems[0])
 	}
 	for _, collect := range []func(Draft, cue.Value) error{collectTarget, collectOwned} {
 		if err := collect(k, decorator); err != nil {
@@ -74,7 +79,9 @@ func newDecorator(name string, pkg *syntax.Package) (Draft, error) {
 	for child, set := range k.Sets {
 		if len(set.StrayLabels) > 0 {
 			strays := decorator.LookupPath(cue.MakePath(cue.Str("children"), cue.Str(child), cue.Str("strays")))
-			return Draft{}, syntax.ErrorAt(mistake.DecoratorField, strays, "strays", "a decorator deletes only what it has created: remove it from %q", child)
+			return Draft{},
+				syntax.ErrorAt(mistake.DecoratorField, strays, "strays",
+					"a decorator deletes only what it has created: remove it from %q", child)
 		}
 	}
 	if err := facts.Lookups(k.Kind, k.Source); err != nil {
@@ -87,7 +94,8 @@ func newDecorator(name string, pkg *syntax.Package) (Draft, error) {
 	if err != nil {
 		return Draft{}, err
 	}
-	k.Served, k.Versions, k.Compiled, k.Status = true, []*kind.Version{k.Version}, compiled, &schema.Completed{Schema: compiled}
+	k.Served, k.Versions, k.Compiled, k.Status = true, []*kind.Version{k.Version}, compiled,
+		&schema.Completed{Schema: compiled}
 	SetOpenAPI(k.Version, nil)
 	return k, CompileBehaviour(k)
 }
@@ -113,7 +121,8 @@ func collectTarget(k Draft, decorator cue.Value) error {
 			return err
 		}
 		if problems := validation.IsQualifiedName(strings.ToLower(k.Target.Annotation)); len(problems) > 0 {
-			return syntax.ErrorAt(mistake.InvalidName, annotation, "target.annotation", "%q is not a valid annotation name: %s", k.Target.Annotation, problems[0])
+			return syntax.ErrorAt(mistake.InvalidName, annotation, "target.annotation",
+				"%q is not a valid annotation name: %s", k.Target.Annotation, problems[0])
 		}
 	}
 	k.Target.Selector = labels.Everything()

@@ -37,7 +37,8 @@ func collectOwned(k Draft, controller cue.Value) error {
 	addChildren := func(children cue.Value) error {
 		return syntax.EachField(children, func(name string, child cue.Value) error {
 			if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-				return syntax.ErrorAt(mistake.InvalidName, child, "children", "the name %q of a child must be a DNS label: %s", name, problems[0])
+				return syntax.ErrorAt(mistake.InvalidName, child, "children",
+					"the name %q of a child must be a DNS label: %s", name, problems[0])
 			}
 			gvk, err := ownedType(child.LookupPath(pathTemplate))
 			if err != nil {
@@ -51,7 +52,8 @@ func collectOwned(k Draft, controller cue.Value) error {
 				singles[name] = true
 			}
 			if _, isSet := k.Sets[name]; isSet && singles[name] {
-				return syntax.ErrorAt(mistake.InvalidSet, child, "children", "%q must be a set in all phases or in none", name)
+				return syntax.ErrorAt(mistake.InvalidSet, child, "children",
+					"%q must be a set in all phases or in none", name)
 			}
 			return nil
 		})
@@ -71,7 +73,8 @@ func collectOwned(k Draft, controller cue.Value) error {
 	}); err != nil {
 		return err
 	}
-	k.Owns = slices.SortedFunc(maps.Keys(owned), func(a, b apischema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	k.Owns = slices.SortedFunc(maps.Keys(owned),
+		func(a, b apischema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
 	return nil
 }
 
@@ -86,7 +89,8 @@ func ownedType(template cue.Value) (apischema.GroupVersionKind, error) {
 		return apischema.GroupVersionKind{}, err
 	}
 	if _, err := apischema.ParseGroupVersion(apiVersion); err != nil || apiVersion == "" {
-		return apischema.GroupVersionKind{}, syntax.ErrorAt(mistake.InvalidAPIVersion, template, "apiVersion", "%q must be a version, or a group and a version, like \"apps/v1\"", apiVersion)
+		return apischema.GroupVersionKind{}, syntax.ErrorAt(mistake.InvalidAPIVersion, template, "apiVersion",
+			"%q must be a version, or a group and a version, like \"apps/v1\"", apiVersion)
 	}
 	if kind == "" {
 		return apischema.GroupVersionKind{}, syntax.ErrorAt(mistake.MissingField, template, "kind", "must not be empty")
@@ -114,19 +118,24 @@ func collectSet(k *kind.Kind, name string, members apischema.GroupVersionKind, c
 	}
 	set := kind.SetFacts{Type: members, Ordered: isOrdered}
 	if deletes {
-		if err := syntax.EachField(child.LookupPath(cue.ParsePath("template.metadata.labels")), func(label string, _ cue.Value) error {
-			set.StrayLabels = append(set.StrayLabels, label)
-			return nil
-		}); err != nil {
+		if err := syntax.EachField(child.LookupPath(cue.ParsePath("template.metadata.labels")),
+			func(label string, _ cue.Value) error {
+				set.StrayLabels = append(set.StrayLabels, label)
+				return nil
+			}); err != nil {
 			return err
 		}
 		if len(set.StrayLabels) == 0 {
-			return syntax.ErrorAt(mistake.InvalidSet, ignored, "strays", "cannot be distinguished from other objects: give the template of %q a label that names its object", name)
+			return syntax.ErrorAt(mistake.InvalidSet, ignored, "strays",
+				"cannot be distinguished from other objects: give the template of %q a label that names its object",
+				name)
 		}
 		slices.Sort(set.StrayLabels)
 	}
-	if other, ok := k.Sets[name]; ok && (other.Type != set.Type || other.Ordered != set.Ordered || !slices.Equal(other.StrayLabels, set.StrayLabels)) {
-		return syntax.ErrorAt(mistake.InvalidSet, child, "children", "the set %q must be of one type, have the same labels, and be ordered or not in all phases", name)
+	if other, ok := k.Sets[name]; ok && (other.Type != set.Type || other.Ordered != set.Ordered ||
+		!slices.Equal(other.StrayLabels, set.StrayLabels)) {
+		return syntax.ErrorAt(mistake.InvalidSet, child, "children",
+			"the set %q must be of one type, have the same labels, and be ordered or not in all phases", name)
 	}
 	k.Sets[name] = set
 	return nil
@@ -139,7 +148,8 @@ func checkDeadline(k Draft, controller cue.Value) error {
 		return nil
 	}
 	if k.Initial != "" {
-		return syntax.ErrorAt(mistake.DeadlineWithPhases, deadline, "deadline", "is for kinds without phases: give a phase a transition with after instead")
+		return syntax.ErrorAt(mistake.DeadlineWithPhases, deadline, "deadline",
+			"is for kinds without phases: give a phase a transition with after instead")
 	}
 	if !deadline.IsConcrete() {
 		return nil // it depends on the object
@@ -178,7 +188,8 @@ var (
 func withoutUnknown(err error) error {
 	var kept cueerrors.Error
 	for _, e := range cueerrors.Errors(err) {
-		if text := e.Error(); !strings.Contains(text, "error in call to ") || !strings.Contains(text, ": required field missing: ") {
+		if text := e.Error(); !strings.Contains(text, "error in call to ") ||
+			!strings.Contains(text, ": required field missing: ") {
 			kept = cueerrors.Append(kept, e)
 		}
 	}
@@ -221,7 +232,8 @@ func newKind(name string, pkg *syntax.Package) (Draft, error) {
 	if err := facts.Lookups(k.Kind, k.Source); err != nil {
 		return Draft{}, err
 	}
-	if err := collectInjection(k.Kind, controller, pkg.Rules, pkg.Definitions["#"+name+behaviour.ControllerSuffix]); err != nil {
+	if err := collectInjection(k.Kind, controller, pkg.Rules,
+		pkg.Definitions["#"+name+behaviour.ControllerSuffix]); err != nil {
 		return Draft{}, check.OrInjection(k.Kind, k.Source, err)
 	}
 	stored, err := newVersion(name, pkg.Instance, objectSchema)
@@ -232,7 +244,9 @@ func newKind(name string, pkg *syntax.Package) (Draft, error) {
 		return Draft{}, err
 	}
 	if stored.GroupVersionKind.Kind != name {
-		return Draft{}, syntax.ErrorAt(mistake.KindName, objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
+		return Draft{},
+			syntax.ErrorAt(mistake.KindName, objectSchema, "kind", "%q must be the name of its definition, %q",
+				stored.GroupVersionKind.Kind, name)
 	}
 	if group := stored.GroupVersionKind.Group; k.Approval == "" && apihelpers.IsProtectedCommunityGroup(group) {
 		return Draft{}, syntax.ErrorAt(mistake.ProtectedGroup, controller, "approval",
@@ -249,7 +263,8 @@ func newKind(name string, pkg *syntax.Package) (Draft, error) {
 			return Draft{}, err
 		}
 		if err := collectOpenAPI(k.Kind, v); err != nil {
-			return Draft{}, syntax.ErrorAtPosition(mistake.RejectedCRD, place.Position{}, "the API server would reject the CRD: %v", err)
+			return Draft{}, syntax.ErrorAtPosition(mistake.RejectedCRD, place.Position{},
+				"the API server would reject the CRD: %v", err)
 		}
 		if err := checkStatusSchema(k, v, controller); err != nil {
 			return Draft{}, err
@@ -300,7 +315,8 @@ func newVersion(name string, instance *build.Instance, value cue.Value) (*kind.V
 			return nil, syntax.ErrorAt(mistake.MissingField, value, field, "is missing")
 		}
 	}
-	return &kind.Version{DefinitionName: name, GroupVersionKind: gvk, Compiled: compiled, HasDeprecated: schema.HasDeprecated(compiled)}, nil
+	return &kind.Version{DefinitionName: name, GroupVersionKind: gvk, Compiled: compiled,
+		HasDeprecated: schema.HasDeprecated(compiled)}, nil
 }
 
 // collectVersions finds the other versions of the kind: definitions that state its
@@ -321,7 +337,8 @@ func collectVersions(k Draft) error {
 			return err
 		}
 		if slices.ContainsFunc(k.Versions, func(o *kind.Version) bool { return o.GroupVersionKind == gvk }) {
-			return syntax.ErrorAt(mistake.DuplicateVersion, value, "apiVersion", "version %s of the kind is defined twice", gvk.Version)
+			return syntax.ErrorAt(mistake.DuplicateVersion, value, "apiVersion",
+				"version %s of the kind is defined twice", gvk.Version)
 		}
 		if err := newConversion(k, v, definition); err != nil {
 			return err
@@ -343,7 +360,8 @@ func typeOf(value cue.Value) (apischema.GroupVersionKind, error) {
 	}
 	gv, err := apischema.ParseGroupVersion(apiVersion)
 	if err != nil || gv.Group == "" {
-		return apischema.GroupVersionKind{}, syntax.ErrorAt(mistake.InvalidAPIVersion, value, "apiVersion", "%q must be a group and a version, like \"example.com/v1\"", apiVersion)
+		return apischema.GroupVersionKind{}, syntax.ErrorAt(mistake.InvalidAPIVersion, value, "apiVersion",
+			"%q must be a group and a version, like \"example.com/v1\"", apiVersion)
 	}
 	return gv.WithKind(kind), nil
 }
@@ -386,7 +404,8 @@ func collectNames(k Draft, controller cue.Value) error {
 		return err
 	}
 	for _, c := range columns {
-		k.Columns = append(k.Columns, apiextensionsv1.CustomResourceColumnDefinition{Name: c.Name, JSONPath: c.Path, Type: c.Type})
+		k.Columns = append(k.Columns, apiextensionsv1.CustomResourceColumnDefinition{Name: c.Name, JSONPath: c.Path,
+			Type: c.Type})
 	}
 	return nil
 }
@@ -399,12 +418,15 @@ func collectPaths(k *kind.Kind, controller cue.Value) error {
 		if err := value.Decode(&scale); err != nil {
 			return err
 		}
-		for name, path := range map[string]string{"spec": scale.Spec, "status": scale.Status, "selector": scale.Selector} {
+		for name, path := range map[string]string{"spec": scale.Spec, "status": scale.Status,
+			"selector": scale.Selector} {
 			if !strings.HasPrefix(path, ".") && (name != "selector" || path != "") {
-				return syntax.ErrorAt(mistake.InvalidScale, value.LookupPath(cue.ParsePath(name)), "scale."+name, "%q must begin with a dot: write .%s", path, path)
+				return syntax.ErrorAt(mistake.InvalidScale, value.LookupPath(cue.ParsePath(name)), "scale."+name,
+					"%q must begin with a dot: write .%s", path, path)
 			}
 		}
-		k.Scale = &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: scale.Spec, StatusReplicasPath: scale.Status}
+		k.Scale = &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: scale.Spec,
+			StatusReplicasPath: scale.Status}
 		if scale.Selector != "" {
 			k.Scale.LabelSelectorPath = &scale.Selector
 		}
@@ -438,7 +460,8 @@ func collectPhases(k Draft, controller cue.Value) error {
 			return err
 		}
 		if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
-			return syntax.ErrorAt(mistake.InvalidName, phase, "phases", "the name %q of a phase must be a label value: %s", name, problems[0])
+			return syntax.ErrorAt(mistake.InvalidName, phase, "phases",
+				"the name %q of a phase must be a label value: %s", name, problems[0])
 		}
 		k.Phases[name] = kind.PhaseFacts{Terminal: terminal, Failed: failed}
 		return nil
@@ -452,7 +475,8 @@ func collectPhases(k Draft, controller cue.Value) error {
 		if !initial.Exists() {
 			initial = controller
 		}
-		return syntax.ErrorAt(mistake.UnknownPhase, initial, "initial", "%q must be one of the phases: %s", k.Initial, known)
+		return syntax.ErrorAt(mistake.UnknownPhase, initial, "initial", "%q must be one of the phases: %s", k.Initial,
+			known)
 	}
 	return syntax.EachField(phases, func(name string, phase cue.Value) error {
 		next := phase.LookupPath(pathNext)
@@ -464,7 +488,8 @@ func collectPhases(k Draft, controller cue.Value) error {
 				return nil // an if
 			}
 			value := transition.LookupPath(pathTo)
-			states := slices.ContainsFunc([]cue.Path{pathWhen, pathAfter, pathCron}, func(path cue.Path) bool { return transition.LookupPath(path).Exists() })
+			states := slices.ContainsFunc([]cue.Path{pathWhen, pathAfter, pathCron},
+				func(path cue.Path) bool { return transition.LookupPath(path).Exists() })
 			switch {
 			case !value.Exists() && !states:
 				return nil // dropped by an if
@@ -478,7 +503,9 @@ func collectPhases(k Draft, controller cue.Value) error {
 				return fmt.Errorf("phases.%s.next: to: %w", name, err)
 			}
 			if _, ok := k.Phases[to]; !ok {
-				return syntax.ErrorAt(mistake.UnknownPhase, value, within(transition, pathTo), "%q must be one of the phases: %s%s", to, known, types.DidYouMean(to, slices.Collect(maps.Keys(k.Phases))))
+				return syntax.ErrorAt(mistake.UnknownPhase, value, within(transition, pathTo),
+					"%q must be one of the phases: %s%s", to, known,
+					types.DidYouMean(to, slices.Collect(maps.Keys(k.Phases))))
 			}
 			texts := make(kind.TimeTexts)
 			for _, name := range kind.TimeFields {
@@ -491,7 +518,8 @@ func collectPhases(k Draft, controller cue.Value) error {
 			}
 			if field, err := texts.Read(&kind.Transition{}); err != nil {
 				path := cue.ParsePath(field)
-				return syntax.ErrorAt(mistake.InvalidTime, transition.LookupPath(path), within(transition, path), "%v", err)
+				return syntax.ErrorAt(mistake.InvalidTime, transition.LookupPath(path), within(transition, path), "%v",
+					err)
 			}
 			return nil
 		})
@@ -506,7 +534,8 @@ func constant(value cue.Value, path cue.Path) (string, error) {
 	}
 	text, err := found.String()
 	if err != nil {
-		return "", syntax.ErrorAt(mistake.NotConstant, found, within(value, path), "must be one string for all objects of the kind")
+		return "", syntax.ErrorAt(mistake.NotConstant, found, within(value, path),
+			"must be one string for all objects of the kind")
 	}
 	return text, nil
 }

@@ -40,7 +40,8 @@ func hashOf(instance *build.Instance) (string, error) {
 		for _, file := range of.Files {
 			hashSyntax(hash, file)
 		}
-		imports := slices.SortedFunc(slices.Values(of.Imports), func(a, b *build.Instance) int { return strings.Compare(a.ImportPath, b.ImportPath) })
+		imports := slices.SortedFunc(slices.Values(of.Imports),
+			func(a, b *build.Instance) int { return strings.Compare(a.ImportPath, b.ImportPath) })
 		for _, imported := range imports {
 			if err := add(imported); err != nil {
 				return err

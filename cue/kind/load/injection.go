@@ -28,21 +28,23 @@ func collectInjection(k *kind.Kind, controller cue.Value, rules syntax.Contract,
 		return rejectConditionalInject(definitions)
 	}
 	if k.Scope != apiextensionsv1.NamespaceScoped {
-		return syntax.ErrorAt(mistake.WrongScope, inject, "inject", "the kind must be Namespaced: an object injects into Pods of its own namespace")
+		return syntax.ErrorAt(mistake.WrongScope, inject, "inject",
+			"the kind must be Namespaced: an object injects into Pods of its own namespace")
 	}
 	annotation, err := constant(controller, pathAnnotation)
 	if err != nil {
 		return err
 	}
 	if problems := validation.IsQualifiedName(strings.ToLower(annotation)); len(problems) > 0 {
-		return syntax.ErrorAt(mistake.InvalidName, controller.LookupPath(pathAnnotation), "inject.annotation", "%q must be the name of an annotation: %s", annotation, problems[0])
+		return syntax.ErrorAt(mistake.InvalidName, controller.LookupPath(pathAnnotation), "inject.annotation",
+			"%q must be the name of an annotation: %s", annotation, problems[0])
 	}
 	add := inject.LookupPath(pathAdd)
 	if !add.Exists() {
 		return syntax.ErrorAt(mistake.MissingField, inject, "inject.add", "is missing")
 	}
-	// Without Concrete, a missing required field is not an error: the Pod has it. UnifyAccept lets the type set its defaults,
-	// which an addition, as part of a definition, has no place for.
+	// Without Concrete, a missing required field is not an error: the Pod has it. UnifyAccept lets the type set its
+	// defaults, which an addition, as part of a definition, has no place for.
 	if err := add.UnifyAccept(rules.PodTemplate, rules.PodTemplate).Validate(); err != nil {
 		return err
 	}
@@ -75,7 +77,8 @@ func rejectConditionalInject(definitions []*ast.Field) error {
 					continue
 				}
 				if name, _, err := ast.LabelName(f.Label); err == nil && name == "inject" {
-					found = syntax.ErrorAtNode(mistake.ConditionalInjection, f, "inject cannot be in an if: write inject: {annotation: …, add: {if … {…}}}")
+					found = syntax.ErrorAtNode(mistake.ConditionalInjection, f,
+						"inject cannot be in an if: write inject: {annotation: …, add: {if … {…}}}")
 				}
 			}
 			return found == nil

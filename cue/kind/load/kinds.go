@@ -111,7 +111,9 @@ func (c *Kinds) Plurals() map[apischema.GroupKind]string {
 // addType adds the types of a kind.
 func (c *Kinds) addType(k *kind.Kind) {
 	for _, v := range k.Versions {
-		c.types.Add(v.GroupVersionKind, types.Resource{Type: c.types.FromRootSchema(v.Schema), Namespaced: k.Scope == apiextensionsv1.NamespaceScoped})
+		c.types.Add(v.GroupVersionKind,
+			types.Resource{Type: c.types.FromRootSchema(v.Schema),
+				Namespaced: k.Scope == apiextensionsv1.NamespaceScoped})
 	}
 }
 
@@ -195,7 +197,8 @@ func (c *Kinds) add(folder Folder, drafts []Draft, err error) ([]*kind.Kind, err
 			c.fail(mistake)
 			continue
 		}
-		if i := slices.IndexFunc(folder.Proofs, func(p Proof) bool { return p.Kind == k.LoadName() }); i >= 0 && folder.Proofs[i].Difference != nil {
+		if i := slices.IndexFunc(folder.Proofs, func(p Proof) bool { return p.Kind == k.LoadName() }); i >= 0 &&
+			folder.Proofs[i].Difference != nil {
 			c.fail(folder.Proofs[i].Difference)
 			continue
 		}

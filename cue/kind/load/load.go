@@ -33,8 +33,8 @@ import (
 // languageVersion is the CUE language version of the embedded files; it matches cue.mod/module.cue.
 const languageVersion = "v0.17.0"
 
-// Draft is a kind with the CUE that it comes from, which checks and proofs need. It fits the contract; what does not fit
-// the types of its children is not known yet.
+// Draft is a kind with the CUE that it comes from, which checks and proofs need. It fits the contract; what does not
+// fit the types of its children is not known yet.
 type Draft struct {
 	*kind.Kind
 	Source *syntax.Package
@@ -63,9 +63,9 @@ func ShippedDrafts() ([]Draft, error) {
 	return loadPackage(filepath.Join(place.ShippedRoot, "cue"), overlay, nil)
 }
 
-// FromDir loads the kinds of the CUE package in dir. Every definition #XController with a
-// definition #X is a kind, and every contract.#Decorator a decorator. The package may import the contract and the shipped kinds as
-// fescue.dev/cue/… without having them on disk. It may be part of a CUE module.
+// FromDir loads the kinds of the CUE package in dir. Every definition #XController with a definition #X is a kind, and
+// every contract.#Decorator a decorator. The package may import the contract and the shipped kinds as fescue.dev/cue/…
+// without having them on disk. It may be part of a CUE module.
 //
 // If names of kinds are given, only those are loaded, and nothing of the package is evaluated
 // that they do not refer to.
@@ -247,7 +247,8 @@ type packageError struct {
 }
 
 // errNoKind means that a package has no kind.
-var errNoKind = errors.New("a kind consists of two definitions, #X and #X" + behaviour.ControllerSuffix + ", and a decorator of one, #X" + behaviour.DecoratorSuffix)
+var errNoKind = errors.New("a kind consists of two definitions, #X and #X" + behaviour.ControllerSuffix +
+	", and a decorator of one, #X" + behaviour.DecoratorSuffix)
 
 // unreadable returns the error of a package of which a file cannot be read.
 func unreadable(dir string, instance *build.Instance) *packageError {
@@ -275,10 +276,13 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 	var names []string
 	defer func() {
 		if r := recover(); r != nil { // CUE v0.17.1 panics for a call of something that is not a function, for example
-			loaded, err = nil, &packageError{LoadError: &syntax.LoadError{Check: mistake.CUEError, Reason: fmt.Sprintf("CUE cannot evaluate the package in %s: %v", dir, r)}, kinds: names}
+			loaded, err = nil,
+				&packageError{LoadError: &syntax.LoadError{Check: mistake.CUEError,
+					Reason: fmt.Sprintf("CUE cannot evaluate the package in %s: %v", dir, r)}, kinds: names}
 		}
 	}()
-	instances := load.Instances([]string{".", syntax.ContractPackage, syntax.LibraryPackage}, &load.Config{Dir: dir, Overlay: overlay})
+	instances := load.Instances([]string{".", syntax.ContractPackage, syntax.LibraryPackage},
+		&load.Config{Dir: dir, Overlay: overlay})
 	for _, instance := range instances {
 		if instance.Err != nil {
 			return nil, unreadable(dir, instance)
@@ -306,7 +310,8 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		LabelSelector: values[2].LookupPath(cue.MakePath(cue.Def("#LabelSelector"))),
 		Contract:      instances[1],
 	}
-	for _, value := range []cue.Value{rules.Controller, rules.Decorator, rules.Decorated, rules.PodTemplate, rules.LabelSelector} {
+	for _, value := range []cue.Value{rules.Controller, rules.Decorator, rules.Decorated, rules.PodTemplate,
+		rules.LabelSelector} {
 		if err := value.Err(); err != nil {
 			return nil, syntax.NewLoadError("", err)
 		}
@@ -317,7 +322,8 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		return nil, syntax.NewLoadError("", err)
 	}
 	definitions := make(syntax.TopLevels).FieldsOf(instances[0])
-	pkg := &syntax.Package{Instance: instances[0], Context: context, Value: values[0], Definitions: definitions, Rules: rules, Proving: new(sync.Mutex)}
+	pkg := &syntax.Package{Instance: instances[0], Context: context, Value: values[0], Definitions: definitions,
+		Rules: rules, Proving: new(sync.Mutex)}
 	reads := facts.ReadsOf(instances[0])
 	var drafts []Draft
 	var errs []error
@@ -328,7 +334,9 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		k, err := loadOne(pkg, name)
 		if err != nil {
 			for _, one := range syntax.Unjoined(err) {
-				errs = append(errs, syntax.ExplainSelfReference(instances[0], syntax.NewLoadError(name, one).OrAt(definitions[syntax.BehaviourOf(name)][0])))
+				errs = append(errs,
+					syntax.ExplainSelfReference(instances[0],
+						syntax.NewLoadError(name, one).OrAt(definitions[syntax.BehaviourOf(name)][0])))
 			}
 			continue
 		}
@@ -453,7 +461,8 @@ func rejectFatal(instance *build.Instance) error {
 			}
 			for _, decl := range literal.Elts {
 				if embedded, ok := decl.(*ast.EmbedDecl); ok && len(literal.Elts) > 1 && hasBound(embedded.Expr) {
-					found = syntax.ErrorAtNode(mistake.UnsupportedCUE, embedded, "a bound cannot be alone in a struct: write it at the field that it limits")
+					found = syntax.ErrorAtNode(mistake.UnsupportedCUE, embedded,
+						"a bound cannot be alone in a struct: write it at the field that it limits")
 				}
 			}
 			return found == nil
@@ -473,7 +482,8 @@ func rejectQuoted(instance *build.Instance) error {
 			}
 			name, isIdentifier, err := ast.LabelName(f.Label)
 			if err == nil && !isIdentifier && strings.HasPrefix(name, "#") {
-				return syntax.ErrorAtNode(mistake.QuotedDefinition, f.Label, "%q in quotes is a field like any other, not the definition %[1]s: write it without quotes", name)
+				return syntax.ErrorAtNode(mistake.QuotedDefinition, f.Label,
+					"%q in quotes is a field like any other, not the definition %[1]s: write it without quotes", name)
 			}
 		}
 	}
@@ -504,7 +514,8 @@ func orphanControllers(definitions map[string][]*ast.Field, instance *build.Inst
 		if isNamedSo && slices.Contains(kinds, kind) || used[name] || !syntax.IsController(definitions[name][0].Value) {
 			continue
 		}
-		errs = append(errs, syntax.ErrorAtNode(mistake.MisnamedDefinition, definitions[name][0], "%s belongs to no kind: the controller of #X must be named #X%s", name, behaviour.ControllerSuffix))
+		errs = append(errs, syntax.ErrorAtNode(mistake.MisnamedDefinition, definitions[name][0],
+			"%s belongs to no kind: the controller of #X must be named #X%s", name, behaviour.ControllerSuffix))
 	}
 	return errs
 }

@@ -26,11 +26,15 @@ func collectOnDelete(k Draft, controller cue.Value) error {
 		known := slices.Sorted(maps.Keys(k.Phases))
 		switch ways := source.WaysFrom(k.OnDelete); {
 		case !ok:
-			return syntax.ErrorAt(mistake.UnknownPhase, onDelete, "onDelete", "%q must be one of the phases: %s%s", k.OnDelete, strings.Join(known, ", "), types.DidYouMean(k.OnDelete, known))
+			return syntax.ErrorAt(mistake.UnknownPhase, onDelete, "onDelete", "%q must be one of the phases: %s%s",
+				k.OnDelete, strings.Join(known, ", "), types.DidYouMean(k.OnDelete, known))
 		case phase.Terminal:
-			return syntax.ErrorAt(mistake.EndlessDeletion, onDelete, "onDelete", "the phase %s is terminal, so nothing would be done in it: name a phase that leads to a terminal one", k.OnDelete)
+			return syntax.ErrorAt(mistake.EndlessDeletion, onDelete, "onDelete",
+				"the phase %s is terminal, so nothing would be done in it: name a phase that leads to a terminal one",
+				k.OnDelete)
 		case !slices.ContainsFunc(ways, func(name string) bool { return k.Phases[name].Terminal }):
-			return syntax.ErrorAt(mistake.EndlessDeletion, onDelete, "onDelete", "no terminal phase can be reached from %s, so a deleted object would never be gone", k.OnDelete)
+			return syntax.ErrorAt(mistake.EndlessDeletion, onDelete, "onDelete",
+				"no terminal phase can be reached from %s, so a deleted object would never be gone", k.OnDelete)
 		}
 	}
 	if k.Initial == "" {

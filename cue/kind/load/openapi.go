@@ -28,13 +28,16 @@ func checkScale(k Draft, v *kind.Version, controller cue.Value) error {
 	if k.Scale == nil {
 		return nil
 	}
-	for _, number := range []struct{ name, path string }{{"scale.spec", k.Scale.SpecReplicasPath}, {"scale.status", k.Scale.StatusReplicasPath}} {
+	for _, number := range []struct{ name, path string }{{"scale.spec", k.Scale.SpecReplicasPath},
+		{"scale.status", k.Scale.StatusReplicasPath}} {
 		at, p, err := scaled(k.Source, v, controller, number.name, number.path)
 		if err != nil {
 			return err
 		}
 		if p.Type != "integer" || p.Minimum == nil || *p.Minimum < 0 {
-			return syntax.ErrorAt(mistake.InvalidScale, at, number.name, "%s of %s must be an integer of at least 0; %s", number.path, v.GroupVersionKind.Version, countInstead(p))
+			return syntax.ErrorAt(mistake.InvalidScale, at, number.name,
+				"%s of %s must be an integer of at least 0; %s", number.path, v.GroupVersionKind.Version,
+				countInstead(p))
 		}
 	}
 	if k.Scale.LabelSelectorPath == nil {
@@ -43,14 +46,17 @@ func checkScale(k Draft, v *kind.Version, controller cue.Value) error {
 	path := *k.Scale.LabelSelectorPath
 	at, p, err := scaled(k.Source, v, controller, "scale.selector", path)
 	if err == nil && p.Type != "string" {
-		err = syntax.ErrorAt(mistake.InvalidScale, at, "scale.selector", `%s of %s must be a string, a label selector as text like "app=hello"`, path, v.GroupVersionKind.Version)
+		err = syntax.ErrorAt(mistake.InvalidScale, at, "scale.selector",
+			`%s of %s must be a string, a label selector as text like "app=hello"`, path, v.GroupVersionKind.Version)
 	}
 	return err
 }
 
 // scaled returns the schema at a path of the scale subresource, and what an error about it is reported at: the field,
 // or the path if CUE does not know the field or it is not the kind's own.
-func scaled(pkg *syntax.Package, v *kind.Version, controller cue.Value, name, path string) (at cue.Value, p apiextensionsv1.JSONSchemaProps, err error) {
+func scaled(
+	pkg *syntax.Package, v *kind.Version, controller cue.Value, name, path string,
+) (at cue.Value, p apiextensionsv1.JSONSchemaProps, err error) {
 	at = controller.LookupPath(cue.ParsePath(name))
 	if field, around, ok := v.Missing(path); !ok {
 		return at, p, syntax.ErrorAt(mistake.InvalidScale,
@@ -80,7 +86,8 @@ func countInstead(p apiextensionsv1.JSONSchemaProps) string {
 	if p.Type != "integer" || len(values) < 2 {
 		return "write int32 & >=0"
 	}
-	return fmt.Sprintf("a disjunction of values is not supported here: write their range, as in int32 & >=%v & <=%v", slices.Min(values), slices.Max(values))
+	return fmt.Sprintf("a disjunction of values is not supported here: write their range, as in int32 & >=%v & <=%v",
+		slices.Min(values), slices.Max(values))
 }
 
 // collectOpenAPI sets the OpenAPI schema of a version. The API server estimates the cost of
@@ -101,7 +108,9 @@ func collectOpenAPI(k *kind.Kind, v *kind.Version) error {
 		}
 		dropped := without.Len()
 		for _, err := range rejected {
-			if i := slices.IndexFunc(crd.Rules, func(r schema.CELRule) bool { return strings.HasSuffix(err.Field, "."+r.Path+".rule") }); i >= 0 && isTooCostly(err) {
+			if i := slices.IndexFunc(crd.Rules,
+				func(r schema.CELRule) bool { return strings.HasSuffix(err.Field, "."+r.Path+".rule") }); i >= 0 &&
+				isTooCostly(err) {
 				without.Insert(crd.Rules[i].ID)
 			}
 		}
@@ -130,7 +139,8 @@ func definitionOf(k *kind.Kind, v *kind.Version) *apiextensionsv1.CustomResource
 
 // isTooCostly reports whether a rejection is about cost. The library shows it only in the message.
 func isTooCostly(err *field.Error) bool {
-	return err.Type == field.ErrorTypeForbidden && (strings.Contains(err.Detail, "exceeds budget") || strings.Contains(err.Detail, "exceeding cost limit"))
+	return err.Type == field.ErrorTypeForbidden &&
+		(strings.Contains(err.Detail, "exceeds budget") || strings.Contains(err.Detail, "exceeding cost limit"))
 }
 
 // SetOpenAPI sets the OpenAPI schema of a version, without some CEL rules.

@@ -22,7 +22,8 @@ func rejections(definition *apiextensionsv1.CustomResourceDefinition) field.Erro
 		}
 	}
 	var internal apiextensions.CustomResourceDefinition
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(definition, &internal, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(definition,
+		&internal, nil); err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
 	return validation.ValidateCustomResourceDefinition(context.Background(), &internal)

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// rejections reports in a browser only a default of the status without its required fields: the API server's library, which
-// knows all reasons, would add a third to what a page loads (docs/decisions/0076-playground.md).
+// rejections reports in a browser only a default of the status without its required fields: the API server's library,
+// which knows all reasons, would add a third to what a page loads (docs/decisions/0076-playground.md).
 func rejections(definition *apiextensionsv1.CustomResourceDefinition) (errs field.ErrorList) {
 	for _, v := range definition.Spec.Versions {
 		status := v.Schema.OpenAPIV3Schema.Properties["status"]
@@ -18,7 +18,9 @@ func rejections(definition *apiextensionsv1.CustomResourceDefinition) (errs fiel
 		}
 		for _, name := range status.Required {
 			if _, ok := initial[name]; !ok {
-				errs = append(errs, field.Required(field.NewPath("spec", "schema").Key(v.Name).Child("properties").Key("status").Child("default", name), ""))
+				errs = append(errs,
+					field.Required(field.NewPath("spec", "schema").Key(v.Name).Child("properties").Key("status").Child(
+						"default", name), ""))
 			}
 		}
 	}

@@ -37,9 +37,12 @@ func selfCheck(pkg *syntax.Package, v *kind.Version) error {
 			continue
 		}
 		b := budget.New(v.GroupVersionKind.Kind)
-		if err := Disagrees(v, schema.Validate(b, v.Compiled, schema.Default(b, v.Compiled, object)), object, Evaluate(pkg, v, object)); err != nil {
+		if err := Disagrees(v, schema.Validate(b, v.Compiled, schema.Default(b, v.Compiled, object)), object,
+			Evaluate(pkg, v, object)); err != nil {
 			text, errText := json.Marshal(object)
-			return errors.Join(errText, fmt.Errorf("the compiled schema and the CUE evaluator disagree, which is a bug in Fescue: %w; the object is %s", err, text))
+			return errors.Join(errText,
+				fmt.Errorf(
+					"the compiled schema and the CUE evaluator disagree, which is a bug in Fescue: %w; the object is %s", err, text))
 		}
 	}
 	return nil
@@ -80,7 +83,8 @@ func Disagrees(v *kind.Version, problems []kind.Problem, object map[string]any, 
 	var ours []kind.Problem
 	for _, p := range problems {
 		switch {
-		case v.Status.Differs() && (p.Field == "status" || strings.HasPrefix(p.Field, "status.")): // the evaluator has another status
+		case v.Status.Differs() && (p.Field == "status" || strings.HasPrefix(p.Field, "status.")):
+			// the evaluator has another status
 		case p.Rule == nil || !p.Rule.NotInCUE:
 			ours = append(ours, p)
 		case p.Type == field.ErrorTypeTypeInvalid:
@@ -97,5 +101,6 @@ func Disagrees(v *kind.Version, problems []kind.Problem, object map[string]any, 
 	case expected.Err != nil:
 		return expected.Err
 	}
-	return kind.SameJSON("the defaults differ", expected.defaults, withoutCompleted(v, schema.Default(budget.New(v.GroupVersionKind.Kind), v.Compiled, object)))
+	return kind.SameJSON("the defaults differ", expected.defaults,
+		withoutCompleted(v, schema.Default(budget.New(v.GroupVersionKind.Kind), v.Compiled, object)))
 }

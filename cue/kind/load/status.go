@@ -73,7 +73,8 @@ func inferStatus(k Draft) ([]*schema.Field, error) {
 		inferred := schema.Anything(at)
 		kinds := c.Unified(slices.Clone(m.Parts)).Kinds()
 		if scalar, ok := scalars[kinds]; ok {
-			inferred = &schema.Schema{Position: at, Types: scalar, TypeRule: &schema.Rule{Text: kinds.String(), Position: at}}
+			inferred = &schema.Schema{Position: at, Types: scalar,
+				TypeRule: &schema.Rule{Text: kinds.String(), Position: at}}
 		}
 		fields = append(fields, &schema.Field{Name: name, Presence: schema.Optional, Schema: inferred})
 	}
@@ -93,14 +94,16 @@ var writtenStatus = map[string][]any{
 	"lastPhaseTransitionTime": {"2000-01-01T00:00:00Z"},
 	kind.LastScheduleTime:     {"2000-01-01T00:00:00Z"},
 	"conditions": {[]any{
-		writtenCondition("Succeeded"), writtenCondition("Ready"), writtenCondition("Stalled"), writtenCondition("Reconciling"), writtenCondition("Injected"), writtenCondition("Pruned"),
+		writtenCondition("Succeeded"), writtenCondition("Ready"), writtenCondition("Stalled"),
+		writtenCondition("Reconciling"), writtenCondition("Injected"), writtenCondition("Pruned"),
 		writtenCondition(kind.ConditionAltered), writtenCondition("Deleting"),
 	}},
 	kind.ChildInventory: {map[string]any{
-		"types":     []any{map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}},
-		"elsewhere": []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "a", "children": map[string]any{"c": "00000000-0000-0000-0000-000000000000"}}},
-		"created":   map[string]any{"pod": "00000000-0000-0000-0000-000000000000"},
-		"orphaned":  true,
+		"types": []any{map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}},
+		"elsewhere": []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "a",
+			"children": map[string]any{"c": "00000000-0000-0000-0000-000000000000"}}},
+		"created":  map[string]any{"pod": "00000000-0000-0000-0000-000000000000"},
+		"orphaned": true,
 	}},
 }
 
@@ -128,12 +131,17 @@ func checkStatusSchema(k Draft, v *kind.Version, controller cue.Value) error {
 			continue
 		}
 		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
-			return syntax.ErrorAt(mistake.StatusSchema, controller, "status", "#%s.status must be a struct that has %s: write status?: {contract.#Status, …}", k.GroupVersionKind.Kind, name)
+			return syntax.ErrorAt(mistake.StatusSchema, controller, "status",
+				"#%s.status must be a struct that has %s: write status?: {contract.#Status, …}",
+				k.GroupVersionKind.Kind, name)
 		}
 	}
 	if k.Injects() {
-		if counts, ok := status.Properties[kind.InjectedPods]; ok && !slices.Equal(slices.Sorted(maps.Keys(counts.Properties)), kind.InjectedCounts) {
-			return syntax.ErrorAt(mistake.StatusSchema, controller, "status", "%q of #%s.status must be that of contract.#InjectionStatus", kind.InjectedPods, k.GroupVersionKind.Kind)
+		if counts, ok := status.Properties[kind.InjectedPods]; ok &&
+			!slices.Equal(slices.Sorted(maps.Keys(counts.Properties)), kind.InjectedCounts) {
+			return syntax.ErrorAt(mistake.StatusSchema, controller, "status",
+				"%q of #%s.status must be that of contract.#InjectionStatus", kind.InjectedPods,
+				k.GroupVersionKind.Kind)
 		}
 	}
 	var phase *schema.Field
@@ -154,8 +162,10 @@ func checkStatusSchema(k Draft, v *kind.Version, controller cue.Value) error {
 			for _, value := range status.Properties["phase"].Enum {
 				allowed = append(allowed, strings.Trim(string(value.Raw), `"`))
 			}
-			return syntax.ErrorAt(mistake.StatusSchema, controller.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(name))),
-				"phases", "%q must be one of the values of #%s.status.phase: %s", name, k.GroupVersionKind.Kind, strings.Join(allowed, ", "))
+			return syntax.ErrorAt(mistake.StatusSchema,
+				controller.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(name))),
+				"phases", "%q must be one of the values of #%s.status.phase: %s", name, k.GroupVersionKind.Kind,
+				strings.Join(allowed, ", "))
 		}
 	}
 	return nil

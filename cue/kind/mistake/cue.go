@@ -12,9 +12,11 @@ var cueItself = Group{"CUE", "cue.md", []Explanation{
 		`import "strngs"`, `import "strings"`,
 	},
 	{
-		UnresolvedReference, "CUE finds nothing of this name. A reference finds only names around it in its own file, and definitions of the package.",
+		UnresolvedReference,
+		"CUE finds nothing of this name. A reference finds only names around it in its own file, and definitions of the package.",
 		"Correct the name, or import its package. For `object`, `observed` and `index`, declare them in the controller.",
-		`data: mode: strings.ToUpper(object.spec.mode)`, "import \"strings\"\n\ndata: mode: strings.ToUpper(object.spec.mode)",
+		`data: mode: strings.ToUpper(object.spec.mode)`,
+		"import \"strings\"\n\ndata: mode: strings.ToUpper(object.spec.mode)",
 	},
 	{
 		UnknownFunction, "The imported package has no function of this name.",
@@ -22,7 +24,8 @@ var cueItself = Group{"CUE", "cue.md", []Explanation{
 		`strings.Upper(object.spec.mode)`, `strings.ToUpper(object.spec.mode)`,
 	},
 	{
-		ConflictingValues, "Two places state different values for one field, and CUE unifies them. One is often the contract, which states the type.",
+		ConflictingValues,
+		"Two places state different values for one field, and CUE unifies them. One is often the contract, which states the type.",
 		"Write a value that fits both, or remove one.",
 		`PENDING: next: {to: "RUNNING", after: "5s"}`, `PENDING: next: [{to: "RUNNING", after: "5s"}]`,
 	},
@@ -32,7 +35,8 @@ var cueItself = Group{"CUE", "cue.md", []Explanation{
 		`_parts: n: strconv.FormatInt({}, 10)`, `_parts: n: strconv.FormatInt(object.spec.size, 10)`,
 	},
 	{
-		SelfReference, "A name refers to the nearest field of this name, and that is the field itself, or one that leads back to it.",
+		SelfReference,
+		"A name refers to the nearest field of this name, and that is the field itself, or one that leads back to it.",
 		"Begin with `object` to read the field of the object, or rename the field. In a schema, CUE's own type is `__string`, and a definition contains itself only in an optional field or a list.",
 		`replicas: spec.replicas`, `replicas: object.spec.replicas`,
 	},
@@ -42,7 +46,8 @@ var cueItself = Group{"CUE", "cue.md", []Explanation{
 		`paths?: [string, string]`, `paths?: list.MaxItems(2) & [...string]`,
 	},
 	{
-		NestedDefinition, "A schema refers to a definition within another definition. Fescue compiles those at the top of a file.",
+		NestedDefinition,
+		"A schema refers to a definition within another definition. Fescue compiles those at the top of a file.",
 		"Move the definition to the top of its file.",
 		"#Parts: #Host: string\nhost!: #Parts.#Host", "#Host: string\nhost!: #Host",
 	},
@@ -52,12 +57,14 @@ var cueItself = Group{"CUE", "cue.md", []Explanation{
 		`"#Host": string`, `#Host: string`,
 	},
 	{
-		InvalidAttribute, "`@kube(…)` has an argument that Fescue does not know, or a value that the argument does not take.",
+		InvalidAttribute,
+		"`@kube(…)` has an argument that Fescue does not know, or a value that the argument does not take.",
 		"Write an argument that the message lists.",
 		`paths?: [...string] @kube(secret)`, `paths?: [...string] @kube(listType=set)`,
 	},
 	{
-		DiffersFromCUE, "Fescue and CUE's evaluator decide differently for an object. That is a bug in Fescue, or a known difference.",
+		DiffersFromCUE,
+		"Fescue and CUE's evaluator decide differently for an object. That is a bug in Fescue, or a known difference.",
 		"Look for the construct on the page below. Report it if you do not find it there.",
 		"", "",
 	},

@@ -2,17 +2,20 @@ package mistake
 
 var definitions = Group{"Definitions and names", "kinds.md", []Explanation{
 	{
-		MisnamedDefinition, "The definition is a controller, a decorator or a conversion, but its name does not say of what.",
+		MisnamedDefinition,
+		"The definition is a controller, a decorator or a conversion, but its name does not say of what.",
 		"Name it `#XController`, `#XDecorator` or `#XConversion`, where `#X` is the definition of the objects.",
 		`#Decorated: contract.#Decorator & {`, `#PodDecorator: contract.#Decorator & {`,
 	},
 	{
-		MissingContract, "The definition has the name of a controller or of a conversion, but does not embed the contract. Fescue cannot check it.",
+		MissingContract,
+		"The definition has the name of a controller or of a conversion, but does not embed the contract. Fescue cannot check it.",
 		"Embed the definition of the contract.",
 		`#WebController: {`, `#WebController: contract.#Controller & {`,
 	},
 	{
-		InvalidAPIVersion, "The `apiVersion` is not a group and a version. The core group of Kubernetes has a version alone; a kind of yours needs a group.",
+		InvalidAPIVersion,
+		"The `apiVersion` is not a group and a version. The core group of Kubernetes has a version alone; a kind of yours needs a group.",
 		"Write a group, a slash and a version.",
 		`apiVersion!: "v1"`, `apiVersion!: "example.com/v1"`,
 	},
@@ -28,7 +31,8 @@ var definitions = Group{"Definitions and names", "kinds.md", []Explanation{
 		`#WebV1beta1: {apiVersion!: "example.com/v1beta1", kind!: "Web", metadata!: {name!: string, ...}}`,
 	},
 	{
-		ProtectedGroup, "The group belongs to the Kubernetes project. The API server accepts a CRD of it only with an approval.",
+		ProtectedGroup,
+		"The group belongs to the Kubernetes project. The API server accepts a CRD of it only with an approval.",
 		"Use a group in a domain of your own, or set `approval`.",
 		`apiVersion!: "web.k8s.io/v1"`, `apiVersion!: "web.example.com/v1"`,
 	},
@@ -45,10 +49,12 @@ var definitions = Group{"Definitions and names", "kinds.md", []Explanation{
 	{
 		InvalidSelector, "Kubernetes cannot read the label selector.",
 		"Give `In` and `NotIn` at least one value, and `Exists` and `DoesNotExist` none.",
-		`selector: matchExpressions: [{key: "app", operator: "In"}]`, `selector: matchExpressions: [{key: "app", operator: "Exists"}]`,
+		`selector: matchExpressions: [{key: "app", operator: "In"}]`,
+		`selector: matchExpressions: [{key: "app", operator: "Exists"}]`,
 	},
 	{
-		StatusSchema, "The schema of the status lacks fields that Fescue writes, or gives them another type. The API server would drop or reject them.",
+		StatusSchema,
+		"The schema of the status lacks fields that Fescue writes, or gives them another type. The API server would drop or reject them.",
 		"Embed `contract.#Status` in the status, and let `phase` be a string with the names of the phases.",
 		`status?: {contract.#Status, phase?: int}`, `status?: {contract.#Status, phase?: string}`,
 	},
@@ -60,15 +66,19 @@ var definitions = Group{"Definitions and names", "kinds.md", []Explanation{
 	{
 		ReservedCondition, "Fescue itself writes the condition, or its type is not a valid name.",
 		"Choose another type.",
-		`conditions: Ready: status: observed.config.metadata.uid != ""`, `conditions: Configured: status: observed.config.metadata.uid != ""`,
+		`conditions: Ready: status: observed.config.metadata.uid != ""`,
+		`conditions: Configured: status: observed.config.metadata.uid != ""`,
 	},
 	{
-		InvalidScale, "A path of `scale` does not lead to a field of the right type. `spec` and `status` are whole numbers of at least 0, `selector` is a string.",
+		InvalidScale,
+		"A path of `scale` does not lead to a field of the right type. `spec` and `status` are whole numbers of at least 0, `selector` is a string.",
 		"Write the path with a dot, and give the field the right type.",
-		`scale: {spec: ".spec.replicsa", status: ".status.ready"}`, `scale: {spec: ".spec.replicas", status: ".status.ready"}`,
+		`scale: {spec: ".spec.replicsa", status: ".status.ready"}`,
+		`scale: {spec: ".spec.replicas", status: ".status.ready"}`,
 	},
 	{
-		ScaleWithoutSelector, "A HorizontalPodAutoscaler finds the Pods of an object by the selector alone. Without it, it cannot scale.",
+		ScaleWithoutSelector,
+		"A HorizontalPodAutoscaler finds the Pods of an object by the selector alone. Without it, it cannot scale.",
 		"Name a field of the status that has the labels of the Pods as text.",
 		`scale: {spec: ".spec.replicas", status: ".status.ready"}`,
 		"scale: {spec: \".spec.replicas\", status: \".status.ready\", selector: \".status.selector\"}\nstatus: selector: \"app=\\(object.metadata.name)\"",
@@ -79,8 +89,10 @@ var definitions = Group{"Definitions and names", "kinds.md", []Explanation{
 		`kind:       object.spec.config`, `kind:       "ConfigMap"`,
 	},
 	{
-		NoUpperLimit, "A string, list or map of the schema may have any size. Objects can become too large, and the API server accepts few CEL rules for such a schema.",
+		NoUpperLimit,
+		"A string, list or map of the schema may have any size. Objects can become too large, and the API server accepts few CEL rules for such a schema.",
 		"Limit strings by `strings.MaxRunes`, lists by `list.MaxItems` and maps by `struct.MaxFields`.",
-		"host!: string\npaths?: [...string]", "host!: strings.MaxRunes(253)\npaths?: list.MaxItems(10) & [...strings.MaxRunes(100)]",
+		"host!: string\npaths?: [...string]",
+		"host!: strings.MaxRunes(253)\npaths?: list.MaxItems(10) & [...strings.MaxRunes(100)]",
 	},
 }}

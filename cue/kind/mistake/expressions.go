@@ -30,10 +30,12 @@ var expressions = Group{"Expressions", "reference/constructs.md", []Explanation{
 	{
 		ConditionNotBool, "An `if` or a `when` needs true or false.",
 		"Compare the value. Put a default into parentheses before you compare it.",
-		"if *object.spec.host | \"\" == \"www\" {\n\turl: \"www\"\n}", "if (*object.spec.host | \"\") == \"www\" {\n\turl: \"www\"\n}",
+		"if *object.spec.host | \"\" == \"www\" {\n\turl: \"www\"\n}",
+		"if (*object.spec.host | \"\") == \"www\" {\n\turl: \"www\"\n}",
 	},
 	{
-		ImpossibleComparison, "The two sides can never be equal: one has another type, or is a word that the other never has.",
+		ImpossibleComparison,
+		"The two sides can never be equal: one has another type, or is a word that the other never has.",
 		"Compare with a value that the field can have.",
 		`when: observed.pod.status.phase == "Success"`, `when: observed.pod.status.phase == "Succeeded"`,
 	},

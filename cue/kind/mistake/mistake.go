@@ -1,5 +1,5 @@
-// Package mistake names and explains what vet finds: the cause of each mistake, and how to fix it. vet prints the name at the
-// end of its message, `fescue explain NAME` the explanation, and docs/reference/errors.md has all of them.
+// Package mistake names and explains what vet finds: the cause of each mistake, and how to fix it. vet prints the name
+// at the end of its message, `fescue explain NAME` the explanation, and docs/reference/errors.md has all of them.
 //
 // It knows neither kinds nor CUE, nor where a mistake is: the packages that find one report it under its name.
 package mistake
@@ -26,7 +26,8 @@ type Group struct {
 
 // Groups returns all checks.
 func Groups() []Group {
-	return []Group{cueItself, definitions, values, expressions, children, phasesAndTime, readsAndDecorators, versions, objects}
+	return []Group{cueItself, definitions, values, expressions, children, phasesAndTime, readsAndDecorators, versions,
+		objects}
 }
 
 // All returns the explanations of all checks.

@@ -16,12 +16,14 @@ var objects = Group{"Objects", "vet.md", []Explanation{
 		"apiVersion: cnat.fescue.dev/v1\nkind: At", "apiVersion: cnat.fescue.dev/v1alpha1\nkind: At",
 	},
 	{
-		NothingChecked, "Vet found no object of a known kind. A wrong path or group would pass for valid manifests otherwise.",
+		NothingChecked,
+		"Vet found no object of a known kind. A wrong path or group would pass for valid manifests otherwise.",
 		"Correct the path or the group, or add the kinds with `--kinds`.",
 		`fescue vet site.yaml`, `fescue vet --kinds ./my-kinds site.yaml`,
 	},
 	{
-		StalledObject, "The behaviour fails for this object, or a child does not fit its type. The object would be `Stalled`.",
+		StalledObject,
+		"The behaviour fails for this object, or a child does not fit its type. The object would be `Stalled`.",
 		"Correct the object. If the schema should not allow it, correct the kind.",
 		"spec: {size: many}", "spec: {size: \"3\"}",
 	},

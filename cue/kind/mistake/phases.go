@@ -29,7 +29,8 @@ var phasesAndTime = Group{"Phases and time", "phases.md", []Explanation{
 		"next: [\n\t{to: \"DONE\", when: observed.job.status.succeeded > 0},\n\t{to: \"FAILED\", when: observed.job.status.failed > 0},\n]",
 	},
 	{
-		InvalidTime, "Fescue cannot read the duration, the time, the `cron` schedule or the time zone, or two of them exclude each other.",
+		InvalidTime,
+		"Fescue cannot read the duration, the time, the `cron` schedule or the time zone, or two of them exclude each other.",
 		"Write a duration like `5m`, a time in RFC 3339, five fields of cron, and a zone like `Europe/Berlin`. A transition has `after` or `cron`.",
 		`next: [{to: "RUNNING", after: "5 seconds"}]`, `next: [{to: "RUNNING", after: "5s"}]`,
 	},
@@ -39,8 +40,10 @@ var phasesAndTime = Group{"Phases and time", "phases.md", []Explanation{
 		`deadline: "5m"`, `phases: RUNNING: next: [{to: "FAILED", after: "5m"}]`,
 	},
 	{
-		EndlessDeletion, "No terminal phase follows the phase of `onDelete`. A deleted object would never be gone, or nothing would be done for it.",
+		EndlessDeletion,
+		"No terminal phase follows the phase of `onDelete`. A deleted object would never be gone, or nothing would be done for it.",
 		"Name a phase that leads to a terminal one.",
-		"onDelete: \"CLEANING\"\nphases: CLEANING: next: [{to: \"CLEANING\", after: \"1m\"}]", "onDelete: \"CLEANING\"\nphases: CLEANING: next: [{to: \"GONE\", after: \"1m\"}]",
+		"onDelete: \"CLEANING\"\nphases: CLEANING: next: [{to: \"CLEANING\", after: \"1m\"}]",
+		"onDelete: \"CLEANING\"\nphases: CLEANING: next: [{to: \"GONE\", after: \"1m\"}]",
 	},
 }}

@@ -37,7 +37,8 @@ var values = Group{"Fields and values", "children.md", []Explanation{
 		`containerPort: 70000`, `containerPort: 7000`,
 	},
 	{
-		InvalidQuantity, "Kubernetes cannot read the quantity. Its units are `m`, `k`, `M`, `G`, `Ki`, `Mi`, `Gi` and so on.",
+		InvalidQuantity,
+		"Kubernetes cannot read the quantity. Its units are `m`, `k`, `M`, `G`, `Ki`, `Mi`, `Gi` and so on.",
 		"Write a quantity of Kubernetes.",
 		`memory: "64MB"`, `memory: "64Mi"`,
 	},
@@ -59,7 +60,8 @@ var values = Group{"Fields and values", "children.md", []Explanation{
 	{
 		DuplicateItem, "Two items of a list have the same key. Kubernetes keeps one of them, or rejects the list.",
 		"Give each item a key of its own.",
-		`env: [{name: "A", value: "1"}, {name: "A", value: "2"}]`, `env: [{name: "A", value: "1"}, {name: "B", value: "2"}]`,
+		`env: [{name: "A", value: "1"}, {name: "A", value: "2"}]`,
+		`env: [{name: "A", value: "1"}, {name: "B", value: "2"}]`,
 	},
 	{
 		MutuallyExclusive, "Kubernetes accepts only one of these fields.",
@@ -67,14 +69,17 @@ var values = Group{"Fields and values", "children.md", []Explanation{
 		"minAvailable:   1\nmaxUnavailable: 1", "minAvailable: 1",
 	},
 	{
-		MinimumAboveMaximum, "The lower figure is above the upper one: `minReplicas` above `maxReplicas`, or a request above its limit.",
+		MinimumAboveMaximum,
+		"The lower figure is above the upper one: `minReplicas` above `maxReplicas`, or a request above its limit.",
 		"Lower the first, or raise the second.",
-		"requests: memory: \"64Mi\"\nlimits: memory:   \"32Mi\"", "requests: memory: \"32Mi\"\nlimits: memory:   \"64Mi\"",
+		"requests: memory: \"64Mi\"\nlimits: memory:   \"32Mi\"",
+		"requests: memory: \"32Mi\"\nlimits: memory:   \"64Mi\"",
 	},
 	{
 		UnknownPort, "A probe or a Service names a port that no container has.",
 		"Name a port of the container, or write its number.",
-		"ports: [{containerPort: 80}]\nreadinessProbe: httpGet: port: \"http\"", "ports: [{name: \"http\", containerPort: 80}]\nreadinessProbe: httpGet: port: \"http\"",
+		"ports: [{containerPort: 80}]\nreadinessProbe: httpGet: port: \"http\"",
+		"ports: [{name: \"http\", containerPort: 80}]\nreadinessProbe: httpGet: port: \"http\"",
 	},
 	{
 		UnknownVolume, "A container mounts a volume that the Pod does not have.",
@@ -83,9 +88,11 @@ var values = Group{"Fields and values", "children.md", []Explanation{
 		"volumeMounts: [{name: \"data\", mountPath: \"/data\"}]\nvolumes: [{name: \"data\", emptyDir: {}}]",
 	},
 	{
-		SelectorMismatch, "The selector of a workload does not match the labels of its own Pods. The API server rejects it.",
+		SelectorMismatch,
+		"The selector of a workload does not match the labels of its own Pods. The API server rejects it.",
 		"Give the selector and the template the same labels.",
-		"selector: matchLabels: app: \"web\"\ntemplate: metadata: labels: name: \"web\"", "selector: matchLabels: app: \"web\"\ntemplate: metadata: labels: app: \"web\"",
+		"selector: matchLabels: app: \"web\"\ntemplate: metadata: labels: name: \"web\"",
+		"selector: matchLabels: app: \"web\"\ntemplate: metadata: labels: app: \"web\"",
 	},
 	{
 		SelectorWithoutPods, "The selector of a Service or a PodDisruptionBudget matches the Pods of no child.",
@@ -95,6 +102,7 @@ var values = Group{"Fields and values", "children.md", []Explanation{
 	{
 		RemovedVolume, "Kubernetes removed this type of volume, or moved it to CSI. It cannot be injected.",
 		"Use `persistentVolumeClaim` or `csi`, and `image` or `emptyDir` instead of `gitRepo`.",
-		`volumes: [{name: "disk", awsElasticBlockStore: volumeID: "vol-1"}]`, `volumes: [{name: "disk", persistentVolumeClaim: claimName: "disk"}]`,
+		`volumes: [{name: "disk", awsElasticBlockStore: volumeID: "vol-1"}]`,
+		`volumes: [{name: "disk", persistentVolumeClaim: claimName: "disk"}]`,
 	},
 }}

@@ -4,7 +4,8 @@ var versions = Group{"Versions", "versions.md", []Explanation{
 	{
 		LostField, "One version has a field that the other lacks, and no conversion keeps it. Users would lose its value.",
 		"Declare the field in both, convert it in both directions, or do not serve the other version.",
-		"#Backup: spec!: schedule?: string\n#BackupV1beta1: spec!: {}", "#Backup: spec!: schedule?: string\n#BackupV1beta1: spec!: schedule?: string",
+		"#Backup: spec!: schedule?: string\n#BackupV1beta1: spec!: {}",
+		"#Backup: spec!: schedule?: string\n#BackupV1beta1: spec!: schedule?: string",
 	},
 	{
 		TypeDiffers, "The field has different types in two versions, and the conversion does not state it.",
@@ -22,17 +23,20 @@ var versions = Group{"Versions", "versions.md", []Explanation{
 		`toStored: metadata: name: "other"`, `toStored: spec: keep: 1`,
 	},
 	{
-		ReadsResult, "`toStored` makes `stored` from `object`, and `fromStored` makes `object` from `stored`. Neither can read what it makes.",
+		ReadsResult,
+		"`toStored` makes `stored` from `object`, and `fromStored` makes `object` from `stored`. Neither can read what it makes.",
 		"Read the other side.",
 		`toStored: spec: schedule: stored.spec.schedule`, `toStored: spec: schedule: object.spec.cron`,
 	},
 	{
-		FailedConversion, "The conversion fails for an object that the version allows, or makes an invalid one. The message shows the object.",
+		FailedConversion,
+		"The conversion fails for an object that the version allows, or makes an invalid one. The message shows the object.",
 		"Convert every object that the schema allows, or let the schema allow less.",
 		`keep!: string`, `keep!: =~"^[0-9]{1,9}$"`,
 	},
 	{
-		LossyConversion, "An object is not the same after a conversion there and back. The message shows the part and the object.",
+		LossyConversion,
+		"An object is not the same after a conversion there and back. The message shows the part and the object.",
 		"Keep all parts, or let the schemas allow only values that survive.",
 		`volumes!: [...string]`, `volumes!: [...=~"^[a-z-]+$"]`,
 	},

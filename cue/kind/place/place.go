@@ -1,5 +1,5 @@
-// Package place says where something is written in CUE files, for people: files are named as the cue command names them.
-// It knows how the packages of Fescue's own are called, which kinds import.
+// Package place says where something is written in CUE files, for people: files are named as the cue command names
+// them. It knows how the packages of Fescue's own are called, which kinds import.
 package place
 
 import (

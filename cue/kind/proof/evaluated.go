@@ -29,7 +29,8 @@ func (k *comparison) evaluated(object, observed map[string]any) (kind.Piece, err
 	if observed != nil {
 		given[behaviour.ObservedName] = k.Reads.Observed.Of(observed)
 	}
-	// Unify and BuildExpr would open what definitions close. Paths begin with the field, as in the package with the definition.
+	// Unify and BuildExpr would open what definitions close. Paths begin with the field, as in the package with the
+	// definition.
 	const field = "behaviour"
 	unified := ast.NewBinExpr(token.AND, ast.NewIdent(syntax.BehaviourOf(k.LoadName())), openData(given))
 	file := &ast.File{Decls: []ast.Decl{&ast.Field{Label: ast.NewIdent(field), Value: unified}}}
@@ -116,7 +117,8 @@ func (p evaluatedPiece) Data(path, name string) (any, []kind.Absence, error) {
 
 func (p evaluatedPiece) Guards(path string) ([]kind.Absence, error) {
 	absent, err := p.expressions.guards(p.value, path)
-	if failed := p.value.Err(); err == nil && len(absent) == 0 && p.expressions.guardsChildren && p.Exists() && failed != nil {
+	if failed := p.value.Err(); err == nil && len(absent) == 0 && p.expressions.guardsChildren && p.Exists() &&
+		failed != nil {
 		return nil, evaluationError(path, failed) // something wrong within hides whether an if is undecided
 	}
 	return absent, err
@@ -186,8 +188,8 @@ type expressions struct {
 	selections map[spot]ast.Expr
 	// observed are the declarations of what the children look like.
 	observed passages
-	// members are the values of the fields in structs, by the names of the structs; of definitions, by "". Ifs may read hidden
-	// ones.
+	// members are the values of the fields in structs, by the names of the structs; of definitions, by "". Ifs may read
+	// hidden ones.
 	members map[string]passages
 	// guardsChildren reports that an if stands around the field children, or phases, itself.
 	guardsChildren bool
@@ -230,7 +232,8 @@ func (x *expressions) visit(node ast.Node) bool {
 			name = ""
 		}
 		for _, member := range syntax.FieldsIn(node.Value) {
-			if label, _, err := ast.LabelName(member.Label); err != nil || !strings.HasPrefix(label, "#") && !strings.HasPrefix(label, "_") {
+			if label, _, err := ast.LabelName(member.Label); err != nil || !strings.HasPrefix(label, "#") &&
+				!strings.HasPrefix(label, "_") {
 				x.members[name] = append(x.members[name], passageOf(member.Value))
 			}
 		}
@@ -281,10 +284,11 @@ func (x *expressions) absent(value cue.Value, path string, err error) ([]kind.Ab
 	return absent, nil
 }
 
-// alternatives returns errors without those of disjunctions that are incomplete because one of their alternatives is: CUE
-// counts them, and lists the others as well.
+// alternatives returns errors without those of disjunctions that are incomplete because one of their alternatives is:
+// CUE counts them, and lists the others as well.
 func (x *expressions) alternatives(errs []cueerrors.Error, isIncomplete bool) []cueerrors.Error {
-	if !isIncomplete || !slices.ContainsFunc(errs, func(e cueerrors.Error) bool { return syntax.IsDisjunction(syntax.MessageOf(e)) }) {
+	if !isIncomplete ||
+		!slices.ContainsFunc(errs, func(e cueerrors.Error) bool { return syntax.IsDisjunction(syntax.MessageOf(e)) }) {
 		return errs
 	}
 	absent := slices.DeleteFunc(slices.Clone(errs), func(e cueerrors.Error) bool {
@@ -320,14 +324,16 @@ func (x *expressions) guards(owner cue.Value, path string) (absent []kind.Absenc
 			continue
 		}
 		absence, ok := x.absence(each)
-		isHere := len(each.Path()) <= len(within) && slices.EqualFunc(within[:len(each.Path())], each.Path(), isNamedSelector)
+		isHere := len(each.Path()) <= len(within) && slices.EqualFunc(within[:len(each.Path())], each.Path(),
+			isNamedSelector)
 		switch {
 		case ok && (isHere || cue.IsIncomplete(failed)):
 			absent = append(absent, absence)
 		case !ok && len(each.Path()) <= len(within):
 			return nil, evaluationError(path, each)
 		default:
-			elsewhere = fmt.Errorf("%w: it is not known whether an if reads what is wrong elsewhere: %w", errNotCompared, evaluationError(path, each))
+			elsewhere = fmt.Errorf("%w: it is not known whether an if reads what is wrong elsewhere: %w",
+				errNotCompared, evaluationError(path, each))
 		}
 	}
 	return absent, elsewhere
@@ -341,7 +347,8 @@ const undefinedField = "undefined field: "
 
 // absentMessages begin the errors of CUE v0.17.1 for a reference to an absent field; the name
 // follows. CUE counts other errors as incomplete as well, and has no code for these.
-var absentMessages = []string{undefinedField, "cannot reference optional field: ", "required field missing: ", "cannot convert non-concrete value "}
+var absentMessages = []string{undefinedField, "cannot reference optional field: ", "required field missing: ",
+	"cannot convert non-concrete value "}
 
 // operandMessage begins an error that has that of an operand within its text.
 var operandMessage = regexp.MustCompile(`^invalid (left|right)-hand value to `)
@@ -371,7 +378,8 @@ func (x *expressions) absence(err cueerrors.Error) (kind.Absence, bool) {
 			}
 			return a, true
 		}
-		if errors.Unwrap(cause) == nil && (message == "invalid interpolation" || strings.HasPrefix(message, "error in call to ")) {
+		if errors.Unwrap(cause) == nil &&
+			(message == "invalid interpolation" || strings.HasPrefix(message, "error in call to ")) {
 			return a, true // that is unified with a disjunction, which loses what is absent
 		}
 		for _, pos := range e.InputPositions() {

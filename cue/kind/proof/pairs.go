@@ -42,9 +42,9 @@ const maxInvalid = 200
 // the list has no end.
 const maxPartDepth = 8
 
-// newPairs returns a generator whose texts and numbers are those at the edges of comparisons in the source of
-// the kind, among others. They have the types that the source states; those of others than Kubernetes are in known, which may
-// be nil.
+// newPairs returns a generator whose texts and numbers are those at the edges of comparisons in the source of the kind,
+// among others. They have the types that the source states; those of others than Kubernetes are in known, which may be
+// nil.
 func newPairs(draft load.Draft, known *types.Catalog) *pairs {
 	k := draft.Kind
 	p := &pairs{

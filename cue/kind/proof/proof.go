@@ -38,8 +38,8 @@ const (
 	// maxCompared is how many steps of its budget a decision may take to be compared: CUE's evaluator has none, and its
 	// time grows with the square of what is computed.
 	maxCompared = 50_000
-	// pairsPerContext is how many pairs CUE's evaluator computes in one context, which keeps them all: 70 pairs of a kind as large
-	// as an ApplicationSet take more than 256 MiB.
+	// pairsPerContext is how many pairs CUE's evaluator computes in one context, which keeps them all: 70 pairs of a
+	// kind as large as an ApplicationSet take more than 256 MiB.
 	pairsPerContext = 4
 	// maxShrinks is how often a proof asks again for a smaller pair that shows a difference.
 	maxShrinks = 60
@@ -48,9 +48,9 @@ const (
 // Obstacle is why nothing was compared, where no limit was in the way.
 const Obstacle = "no valid object was found, or each takes too many steps"
 
-// Prove compares the compiled behaviour with CUE's evaluator: for objects that the schema makes, in each of the
-// phases, and children that have what the behaviour reads of them, in part. The pairs follow from the source, so each proof
-// of a kind is the same. known are types of children, and may be nil.
+// Prove compares the compiled behaviour with CUE's evaluator: for objects that the schema makes, in each of the phases,
+// and children that have what the behaviour reads of them, in part. The pairs follow from the source, so each proof of
+// a kind is the same. known are types of children, and may be nil.
 func Prove(draft load.Draft, known *types.Catalog) load.Proof {
 	k, pkg := draft.Kind, draft.Source
 	pkg.Proving.Lock()
@@ -102,7 +102,8 @@ type comparison struct {
 }
 
 func newComparison(draft load.Draft) *comparison {
-	return &comparison{Draft: draft, expressions: sync.OnceValue(func() *expressions { return expressionsOf(draft.Source.Instance) })}
+	return &comparison{Draft: draft,
+		expressions: sync.OnceValue(func() *expressions { return expressionsOf(draft.Source.Instance) })}
 }
 
 // marshals reports whether the source of kinds calls json.Marshal or yaml.Marshal.
@@ -111,7 +112,8 @@ func marshals(p *syntax.Package) (found bool) {
 		if selector, ok := node.(*ast.SelectorExpr); ok {
 			_, path := syntax.ImportedPackage(selector)
 			name, _, err := ast.LabelName(selector.Sel)
-			found = found || err == nil && (path == "encoding/json" || path == "encoding/yaml") && strings.HasPrefix(name, "Marshal")
+			found = found || err == nil && (path == "encoding/json" || path == "encoding/yaml") &&
+				strings.HasPrefix(name, "Marshal")
 		}
 		return !found
 	})
@@ -146,9 +148,10 @@ func (k *comparison) difference(object, observed map[string]any, err error) *syn
 		object = with(shrunk(whole, func(smaller map[string]any) bool { return differs(with(smaller), observed) }))
 	}
 	place := syntax.PositionOf(k.Source.Definitions[syntax.BehaviourOf(k.LoadName())][0])
-	return &syntax.LoadError{Check: mistake.DiffersFromCUE, Kind: k.LoadName(), File: place.File, Line: place.Line, Reason: fmt.Sprintf(
-		"Fescue and CUE disagree, which is a bug in Fescue, or one of the differences in docs/cue.md: %v; given %s",
-		err, shownJSON(map[string]any{behaviour.ObjectName: object, behaviour.ObservedName: observed}))}
+	return &syntax.LoadError{Check: mistake.DiffersFromCUE, Kind: k.LoadName(), File: place.File, Line: place.Line,
+		Reason: fmt.Sprintf(
+			"Fescue and CUE disagree, which is a bug in Fescue, or one of the differences in docs/cue.md: %v; given %s",
+			err, shownJSON(map[string]any{behaviour.ObjectName: object, behaviour.ObservedName: observed}))}
 }
 
 // shrunk returns an object without the fields that it can lose.
@@ -189,14 +192,15 @@ func (k *comparison) compare(object, observed map[string]any) (err error) {
 	if errEvaluated == nil {
 		evaluated, errEvaluated = k.DecisionOf(v, k.PhaseOf(object))
 	}
-	if err := k.sameResult("", decisionResult(withoutHidden(compiled, evaluated, v)), decisionResult(evaluated), errCompiled, errEvaluated); err != nil {
+	if err := k.sameResult("", decisionResult(withoutHidden(compiled, evaluated, v)), decisionResult(evaluated),
+		errCompiled, errEvaluated); err != nil {
 		return err
 	}
 	return k.compareRest(object, v, errEvaluated != nil)
 }
 
-// withoutHidden returns a decision without what an if or a loop around children waits for, if CUE's evaluator does not say that
-// because something is wrong in a child, or with a field that its struct cannot have.
+// withoutHidden returns a decision without what an if or a loop around children waits for, if CUE's evaluator does not
+// say that because something is wrong in a child, or with a field that its struct cannot have.
 func withoutHidden(compiled, evaluated *kind.Decision, whole kind.Piece) *kind.Decision {
 	p, isEvaluated := whole.(evaluatedPiece)
 	if !isEvaluated || compiled == nil || evaluated == nil || len(evaluated.Undecided) > 0 {
@@ -211,8 +215,8 @@ func withoutHidden(compiled, evaluated *kind.Decision, whole kind.Piece) *kind.D
 	return &known
 }
 
-// compareRest returns how both differ about what is read for an object, and about what it injects. isWrong means that the
-// evaluated behaviour has no decision.
+// compareRest returns how both differ about what is read for an object, and about what it injects. isWrong means that
+// the evaluated behaviour has no decision.
 func (k *comparison) compareRest(object map[string]any, evaluated kind.Piece, isWrong bool) error {
 	if err := k.compareLookups(object); err != nil || !k.Injects() {
 		return err
@@ -256,16 +260,16 @@ func (k *comparison) compareLookups(object map[string]any) error {
 	return k.sameResult(kind.ReadsName, lookupResult(compiled), lookupResult(evaluated), err, errEvaluated)
 }
 
-// operandErrors are CUE's messages that do not say whether something is absent or wrong: about a disjunction within an operand, where
-// it counts the errors of the alternatives, a call within one, an operand of a text or a name that has only a type, and what is
-// absent in a struct that is unified with a disjunction.
+// operandErrors are CUE's messages that do not say whether something is absent or wrong: about a disjunction within an
+// operand, where it counts the errors of the alternatives, a call within one, an operand of a text or a name that has
+// only a type, and what is absent in a struct that is unified with a disjunction.
 var operandErrors = regexp.MustCompile(
 	`incomplete value _( |$)|error in call to [^ :]+( \(|$)|(error in call to|invalid interpolation|-hand value).*: \d+ errors in empty disjunction|` +
 		`invalid interpolation: non-concrete value|key value of dynamic field must be concrete`,
 )
 
-// cyclicReference is in CUE's message about a field that refers to itself. CUE 0.17.1 has it also for some fields under two ifs of
-// which the inner one does not hold; Fescue finds the cycles that there are.
+// cyclicReference is in CUE's message about a field that refers to itself. CUE 0.17.1 has it also for some fields under
+// two ifs of which the inner one does not hold; Fescue finds the cycles that there are.
 const cyclicReference = "cyclic reference to field"
 
 // sameResult returns how two results differ. Two errors are the same.
@@ -280,8 +284,10 @@ func (k *comparison) sameResult(path string, compiled, evaluated any, errCompile
 	case errCompiled != nil:
 		return fmt.Errorf("%w: %w", errOnlyFescue, errCompiled)
 	case errEvaluated != nil && (operandErrors.MatchString(errEvaluated.Error()) ||
-		slices.ContainsFunc(absentMessages, func(message string) bool { return strings.Contains(errEvaluated.Error(), message) })):
-		return fmt.Errorf("%w: CUE counts as wrong what reads something absent: %w", errNotCompared, errEvaluated) // in a computed name, for example
+		slices.ContainsFunc(absentMessages,
+			func(message string) bool { return strings.Contains(errEvaluated.Error(), message) })):
+		// in a computed name, for example
+		return fmt.Errorf("%w: CUE counts as wrong what reads something absent: %w", errNotCompared, errEvaluated)
 	case errEvaluated != nil:
 		return fmt.Errorf("%w: %w", errOnlyCUE, errEvaluated)
 	}
@@ -311,7 +317,8 @@ func (k *comparison) firstDifference(path string, x, y any) (at, ofX, ofY string
 	b, isOtherStruct := y.(map[string]any)
 	if isStruct && isOtherStruct {
 		for _, name := range sets.List(sets.KeySet(a).Union(sets.KeySet(b))) {
-			if at, ofX, ofY, differ := k.firstDifference(kind.FieldPath(path, name), fieldOrNone(a, name), fieldOrNone(b, name)); differ {
+			if at, ofX, ofY, differ := k.firstDifference(kind.FieldPath(path, name), fieldOrNone(a, name),
+				fieldOrNone(b, name)); differ {
 				return at, ofX, ofY, true
 			}
 		}
@@ -334,7 +341,8 @@ func (k *comparison) firstDifference(path string, x, y any) (at, ofX, ofY string
 // hashed finds what may be a hash in a text.
 var hashed = regexp.MustCompile(`[0-9a-f]{8,}`)
 
-// sameCharacters reports whether two texts, or what they have in base64, have the same characters, but for those of hashes.
+// sameCharacters reports whether two texts, or what they have in base64, have the same characters, but for those of
+// hashes.
 func sameCharacters(x, y any) bool {
 	a, isText := x.(string)
 	b, isOtherText := y.(string)
@@ -344,7 +352,8 @@ func sameCharacters(x, y any) bool {
 		}
 	}
 	characters := func(text string) []byte {
-		sorted := hashed.ReplaceAllFunc([]byte(text), func(hash []byte) []byte { return bytes.Repeat([]byte("#"), len(hash)) })
+		sorted := hashed.ReplaceAllFunc([]byte(text),
+			func(hash []byte) []byte { return bytes.Repeat([]byte("#"), len(hash)) })
 		slices.Sort(sorted)
 		return sorted
 	}
@@ -390,7 +399,8 @@ func decisionResult(d *kind.Decision) any {
 			membersWait, set.Absent = isWaiting(set.Absent), nil
 			c.Set = &set
 		}
-		children[strings.TrimPrefix(c.Phase+"."+c.Name, ".")] = map[string]any{"is": c, "waits": waits, "membersWait": membersWait}
+		children[strings.TrimPrefix(c.Phase+"."+c.Name, ".")] = map[string]any{"is": c, "waits": waits,
+			"membersWait": membersWait}
 	}
 	conditions := make(map[string]any)
 	for _, c := range d.Conditions {
@@ -406,12 +416,14 @@ func decisionResult(d *kind.Decision) any {
 			text += fmt.Sprintf(" after %v %v", t.After.At, t.After.Delay)
 		}
 		if t.Cron != nil {
-			text += fmt.Sprintf(" at %v, within %v", t.Cron.Times.Next(time.Unix(0, 0).In(t.Cron.Location)), t.StartingDeadline)
+			text += fmt.Sprintf(" at %v, within %v", t.Cron.Times.Next(time.Unix(0, 0).In(t.Cron.Location)),
+				t.StartingDeadline)
 		}
 		next = append(next, text)
 	}
 	return map[string]any{
-		"children": children, "conditions": conditions, "next": next, "status": d.Status, "deadline": d.Deadline, "waits": isWaiting(d.Undecided),
+		"children": children, "conditions": conditions, "next": next, "status": d.Status, "deadline": d.Deadline,
+		"waits": isWaiting(d.Undecided),
 	}
 }
 

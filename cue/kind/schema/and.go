@@ -25,8 +25,10 @@ func (s *Schema) isLeaf() bool { return len(s.Alternatives) == 0 && s.Reference 
 
 // isAnything reports whether a schema has no rule for the value.
 func (s *Schema) isAnything() bool {
-	return s.isLeaf() && s.Types == AnyType && s.Struct == nil && s.Items == nil && s.Default == nil && len(s.Relations) == 0 &&
-		len(s.Not) == 0 && s.Min == nil && s.Max == nil && len(s.Patterns) == 0 && len(s.Checks) == 0 && s.Unique == nil &&
+	return s.isLeaf() && s.Types == AnyType && s.Struct == nil && s.Items == nil && s.Default == nil &&
+		len(s.Relations) == 0 &&
+		len(s.Not) == 0 && s.Min == nil && s.Max == nil && len(s.Patterns) == 0 && len(s.Checks) == 0 &&
+		s.Unique == nil &&
 		s.Length == Range{} && s.Size == Range{} && s.Count == Range{} && s.Enum == nil && len(s.Matches) == 0
 }
 
@@ -44,7 +46,8 @@ func And(a, b *Schema) *Schema {
 	case b.Reference != nil && a.isAnything():
 		return withNotes(*b, a, b)
 	case a.Reference != nil || b.Reference != nil:
-		return Impossible(a.Position, "a recursive definition cannot be combined with other constraints where it refers to itself")
+		return Impossible(a.Position,
+			"a recursive definition cannot be combined with other constraints where it refers to itself")
 	case !a.isLeaf() || !b.isLeaf():
 		return andAlternatives(a, b)
 	}
@@ -371,11 +374,13 @@ func (s *StructSchema) admits(f *Field, others []Group) *Field {
 		}
 	}
 	for _, g := range s.Groups {
-		if !g.NotInCUE && !g.allows(f.Name) && !slices.ContainsFunc(others, func(o Group) bool { return o.ID == g.ID }) {
+		if !g.NotInCUE && !g.allows(f.Name) &&
+			!slices.ContainsFunc(others, func(o Group) bool { return o.ID == g.ID }) {
 			if f.Presence == Optional {
 				return nil
 			}
-			schema = Impossible(f.Schema.Position, "the field is not allowed by the definition that it is combined with")
+			schema = Impossible(f.Schema.Position,
+				"the field is not allowed by the definition that it is combined with")
 		}
 	}
 	if schema == f.Schema {

@@ -35,7 +35,8 @@ func (e *emitter) relations(s *Schema) {
 		if there != "" {
 			rule = negated(there) + " || " + rule
 		}
-		if !e.addRule(structs[at].path, structs[at].props, rule, strings.TrimPrefix(own, "self.")+" must satisfy "+r.Text) {
+		if !e.addRule(structs[at].path, structs[at].props, rule, strings.TrimPrefix(own, "self.")+" must satisfy "+
+			r.Text) {
 			continue
 		}
 		if e.Enforcers.set(r.Rule, CRDRule); r.Op == "==" && s.Types&Float != 0 {
@@ -227,7 +228,8 @@ func (c *celWriter) write(e *Expr) (string, bool) {
 		if s := c.find(arg); s == nil || s.Types&^(List|Struct) != 0 || !s.isLeaf() || s.Types == 0 {
 			return "", false // CUE counts the bytes of a string, CEL its characters
 		}
-		if s := c.find(arg); s.Types&Struct != 0 && (s.Struct == nil || len(s.Struct.Fields) > 0 || len(s.Struct.Conditions) > 0) {
+		if s := c.find(arg); s.Types&Struct != 0 &&
+			(s.Struct == nil || len(s.Struct.Fields) > 0 || len(s.Struct.Conditions) > 0) {
 			return "", false // CEL counts the entries of maps alone
 		}
 		path, ok := c.reference(arg.Up, arg.Path)

@@ -202,7 +202,8 @@ func (w *walker) noneFits(s *Schema, value any) []Problem {
 	alternatives := s.Alternatives
 	closest, all := w.closest(alternatives, value)
 	if len(closest) == 0 { // with its defaults, it fits several
-		return []Problem{{Error: field.Invalid(w.at(), field.OmitValueType{}, ambiguous+describe(alternatives)), Rule: s.TypeRule, incomplete: true}}
+		return []Problem{{Error: field.Invalid(w.at(), field.OmitValueType{}, ambiguous+describe(alternatives)),
+			Rule: s.TypeRule, incomplete: true}}
 	}
 	if !onlyScalars(alternatives) {
 		if literal := noLiteral(all); literal != nil {
@@ -211,7 +212,8 @@ func (w *walker) noneFits(s *Schema, value any) []Problem {
 		return closest
 	}
 	first := closest[0]
-	first.Error = &field.Error{Type: field.ErrorTypeInvalid, Field: w.at().String(), BadValue: first.BadValue, Detail: "must satisfy " + describe(alternatives)}
+	first.Error = &field.Error{Type: field.ErrorTypeInvalid, Field: w.at().String(), BadValue: first.BadValue,
+		Detail: "must satisfy " + describe(alternatives)}
 	if closest[0].Type == field.ErrorTypeTypeInvalid {
 		first.Type = field.ErrorTypeTypeInvalid
 	}
@@ -222,7 +224,8 @@ func (w *walker) noneFits(s *Schema, value any) []Problem {
 }
 
 func onlyScalars(alternatives []Alternative) bool {
-	return !slices.ContainsFunc(alternatives, func(a Alternative) bool { return a.Reference != nil || a.Types&(List|Struct) != 0 })
+	return !slices.ContainsFunc(alternatives,
+		func(a Alternative) bool { return a.Reference != nil || a.Types&(List|Struct) != 0 })
 }
 
 // noLiteral finds the field that has none of the literals that distinguish all

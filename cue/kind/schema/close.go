@@ -55,7 +55,8 @@ func (c closer) structure(s *StructSchema, open bool) *StructSchema {
 		for _, condition := range s.Conditions {
 			added := condition.Then.Field(f.Name)
 			if added != nil && added.Schema.Unclosed && f.Schema.isUnclosed() {
-				field.Schema = Impossible(f.Schema.Position, "CUE does not close the structs next to a validator that an if adds, like list.MaxItems: make them a definition, as in [...#Item]")
+				field.Schema = Impossible(f.Schema.Position,
+					"CUE does not close the structs next to a validator that an if adds, like list.MaxItems: make them a definition, as in [...#Item]")
 			}
 		}
 		closed.Fields = append(closed.Fields, &field)
@@ -79,5 +80,6 @@ func (s *Schema) isUnclosed() bool {
 	if s.Reference != nil {
 		return false
 	}
-	return s.Struct != nil && len(s.Struct.Groups) == 0 && !s.Struct.Open || slices.ContainsFunc(s.parts(), (*Schema).isUnclosed)
+	return s.Struct != nil && len(s.Struct.Groups) == 0 && !s.Struct.Open ||
+		slices.ContainsFunc(s.parts(), (*Schema).isUnclosed)
 }

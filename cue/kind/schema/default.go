@@ -251,7 +251,8 @@ func (s *Schema) isSameAsField() bool {
 
 // dependsOnField reports whether the value of an absent field is that of another one.
 func (s *Schema) dependsOnField() bool {
-	return s.isSameAsField() || slices.ContainsFunc(s.Alternatives, func(a Alternative) bool { return a.Default && a.isSameAsField() })
+	return s.isSameAsField() ||
+		slices.ContainsFunc(s.Alternatives, func(a Alternative) bool { return a.Default && a.isSameAsField() })
 }
 
 // absentAlternative returns the value of the only alternative, or the only default one.

@@ -25,7 +25,8 @@ const (
 )
 
 func (e Enforcer) String() string {
-	return [...]string{"admission and controller", "API server, built in", "CRD schema in part", "CRD schema", "CRD CEL rule"}[e]
+	return [...]string{"admission and controller", "API server, built in", "CRD schema in part", "CRD schema",
+		"CRD CEL rule"}[e]
 }
 
 // Enforcers map the rules of a schema to their enforcer: Admission unless noted otherwise.

@@ -123,7 +123,8 @@ func (e *emitter) add(path *field.Path, p *props, rule apiextensionsv1.Validatio
 	if path == nil && !strings.Contains(rule.Rule, "oldSelf") {
 		rule = ratcheting(rule)
 	}
-	e.Rules = append(e.Rules, CELRule{Path: path.Child("x-kubernetes-validations").Index(len(p.XValidations)).String(), ID: id})
+	e.Rules = append(e.Rules, CELRule{Path: path.Child("x-kubernetes-validations").Index(len(p.XValidations)).String(),
+		ID: id})
 	p.XValidations = append(p.XValidations, rule)
 	return true
 }
@@ -140,7 +141,8 @@ func (e *emitter) require(name string, p *props) Enforcer {
 	}
 	// For a whole object, "required" would be tried again at every write.
 	e.add(nil, p, apiextensionsv1.ValidationRule{
-		Rule: "has(self." + name + ")", Message: "the object must have it", FieldPath: "." + name, Reason: new(apiextensionsv1.FieldValueRequired),
+		Rule: "has(self." + name + ")", Message: "the object must have it", FieldPath: "." + name,
+		Reason: new(apiextensionsv1.FieldValueRequired),
 	})
 	return CRDRule
 }
@@ -305,7 +307,8 @@ func float(value any) float64 {
 func (e Enforcers) bound(b *Bound, types Types, inwards func(float64) float64) (*float64, bool) {
 	f := float(b.Value)
 	order := compareNumbers(b.Value, f)
-	if outwards := 1 - 2*int(inwards(0.5)); order == outwards { // a bound of a CRD rejects nothing that the schema allows
+	// a bound of a CRD rejects nothing that the schema allows
+	if outwards := 1 - 2*int(inwards(0.5)); order == outwards {
 		f = math.Nextafter(f, math.Inf(outwards))
 	}
 	switch {
@@ -507,9 +510,9 @@ func (e *emitter) field(f *Field, p *props) {
 	p.Properties[f.Name] = *property
 }
 
-// immutableWithin returns a CEL expression that holds if a value at a path, which exists, has an immutable field, or "" if
-// none can have one. Where the CRD's schema of the value, which may be nil, does not allow that to be said, the rules of
-// these fields are noted as enforced in part.
+// immutableWithin returns a CEL expression that holds if a value at a path, which exists, has an immutable field, or ""
+// if none can have one. Where the CRD's schema of the value, which may be nil, does not allow that to be said, the
+// rules of these fields are noted as enforced in part.
 func (e *emitter) immutableWithin(s *Schema, p *props, path string) string {
 	for _, a := range s.Alternatives {
 		e.immutableWithin(a.Schema, nil, "")
@@ -597,7 +600,8 @@ func (e *emitter) labels(s *StructSchema, p *props) {
 			if label.Negated {
 				negation = "!"
 			}
-			if e.addRule(e.innermost().path, p, "self.all(k, "+negation+"k.matches("+celString(label.Regexp.String())+"))", "names must satisfy "+label.Rule.Text) {
+			if e.addRule(e.innermost().path, p, "self.all(k, "+negation+"k.matches("+celString(label.Regexp.String())+
+				"))", "names must satisfy "+label.Rule.Text) {
 				e.Enforcers.set(label.Rule, CRDRule)
 			}
 		}
@@ -608,7 +612,8 @@ var identifier = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 
 // celReserved are the names that CEL does not take for fields, as
 // https://github.com/google/cel-spec/blob/master/doc/langdef.md lists them.
-var celReserved = []string{"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let",
+var celReserved = []string{"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in",
+	"let",
 	"loop", "namespace", "null", "package", "return", "true", "var", "void", "while"}
 
 func isIdentifier(name string) bool {

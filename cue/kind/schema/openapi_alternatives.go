@@ -150,7 +150,8 @@ func loosestOf(all []*props) *props {
 	if !isTyped(first) || first.XIntOrString {
 		return first
 	}
-	types := map[string]Types{"boolean": Bool, "integer": Int, "number": Number, "string": String, "array": List, "object": Struct}[first.Type]
+	types := map[string]Types{"boolean": Bool, "integer": Int, "number": Number, "string": String, "array": List,
+		"object": Struct}[first.Type]
 	if first.Nullable {
 		types |= Null
 	}

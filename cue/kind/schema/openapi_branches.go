@@ -85,7 +85,8 @@ func shareRequired(outer *props, branches []props) {
 	}
 	slices.Sort(outer.Required)
 	for i := range branches {
-		branches[i].Required = slices.DeleteFunc(slices.Clone(branches[i].Required), func(name string) bool { return slices.Contains(outer.Required, name) })
+		branches[i].Required = slices.DeleteFunc(slices.Clone(branches[i].Required),
+			func(name string) bool { return slices.Contains(outer.Required, name) })
 	}
 }
 

@@ -100,8 +100,8 @@ func declarations(s *StructSchema, name string) int {
 	return n
 }
 
-// keepsDefault reports whether no condition of a struct changes the default of a field: those that name the field only add rules that
-// the default satisfies.
+// keepsDefault reports whether no condition of a struct changes the default of a field: those that name the field only
+// add rules that the default satisfies.
 func keepsDefault(s *StructSchema, name string, value any) bool {
 	return !slices.ContainsFunc(s.Conditions, func(c Condition) bool {
 		f := c.Then.Field(name)

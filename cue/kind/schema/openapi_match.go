@@ -67,7 +67,8 @@ func exactly(s, around *Schema, outer *props) (*props, bool) {
 			return nil, false
 		}
 		left.Struct = nil
-	case types == String && s.Enum != nil && !slices.ContainsFunc(s.Enum.Values, func(v any) bool { return TypeOf(v) != String }):
+	case types == String && s.Enum != nil &&
+		!slices.ContainsFunc(s.Enum.Values, func(v any) bool { return TypeOf(v) != String }):
 		rule.Enum = enumOf(s.Enum.Values)
 		left.Enum = nil
 	}

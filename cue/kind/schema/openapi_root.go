@@ -19,9 +19,11 @@ func (e *emitter) root(s *Schema, isLibrary func(place.Position) bool) {
 	emitted := e.Schema.Properties["metadata"].Properties["name"]
 	for name, property := range ownFields {
 		e.Schema.Properties[name] = property
-		e.Enforcers.leave(s.Struct.Field(name), func(at place.Position) bool { return name != "metadata" || isLibrary(at) })
+		e.Enforcers.leave(s.Struct.Field(name),
+			func(at place.Position) bool { return name != "metadata" || isLibrary(at) })
 	}
-	if name := e.nameLength(s.Struct.Field("metadata").Schema, emitted, isLibrary); name.MinLength != nil || name.MaxLength != nil {
+	if name := e.nameLength(s.Struct.Field("metadata").Schema, emitted, isLibrary); name.MinLength != nil ||
+		name.MaxLength != nil {
 		e.Schema.Properties["metadata"] = props{Type: "object", Properties: map[string]props{"name": name}}
 	}
 }

@@ -176,7 +176,8 @@ func withDefault(alternatives []Alternative) *Schema {
 		literal := Alternative{Schema: Constant(marked.Value, marked.Rule)}
 		others = mergeLiterals(slices.Insert(others, at, literal))
 	}
-	if len(others) != 1 || !others[0].isLeaf() || others[0].Schema.Default != nil || len(others[0].Relations) > 0 || !others[0].Fits(marked.Value) {
+	if len(others) != 1 || !others[0].isLeaf() || others[0].Schema.Default != nil || len(others[0].Relations) > 0 ||
+		!others[0].Fits(marked.Value) {
 		return nil
 	}
 	s := *others[0].Schema

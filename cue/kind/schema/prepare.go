@@ -81,11 +81,13 @@ func (s *Schema) Check() error {
 	}
 	if s.Struct != nil {
 		if s.Struct.conditions() > maxConditions {
-			return &ImpossibleError{Rule: &Rule{Text: fmt.Sprintf("there are more than %d conditions in one struct", maxConditions), Position: s.Position}}
+			return &ImpossibleError{Rule: &Rule{Text: fmt.Sprintf("there are more than %d conditions in one struct",
+				maxConditions), Position: s.Position}}
 		}
 	}
 	if len(s.Checks) > 0 && s.Types&List != 0 {
-		return &ImpossibleError{Rule: &Rule{Text: "write string & " + s.Checks[0].Text + ": CUE also accepts a list of bytes", Position: s.Position}}
+		return &ImpossibleError{Rule: &Rule{Text: "write string & " + s.Checks[0].Text +
+			": CUE also accepts a list of bytes", Position: s.Position}}
 	}
 	if s.Embedded && (!s.Struct.demands("apiVersion") || !s.Struct.demands("kind")) {
 		return &ImpossibleError{Rule: &Rule{Text: "an embedded resource needs apiVersion! and kind!, which the API server requires: write k8s.#EmbeddedObject", Position: s.Position}}

@@ -323,7 +323,8 @@ func (g *generator) other(s *Schema, depth int) any {
 // any returns a value regardless of any schema.
 func (g *generator) any(depth int) any {
 	all := []any{
-		nil, true, false, int64(0), int64(-1), int64(3), 0.5, 1.0, "", "a", "true", int64(math.MaxInt64), []any{}, []any{"a", int64(1)},
+		nil, true, false, int64(0), int64(-1), int64(3), 0.5, 1.0, "", "a", "true", int64(math.MaxInt64), []any{},
+		[]any{"a", int64(1)},
 		map[string]any{}, map[string]any{"a": "b"},
 	}
 	if depth > maxSampleDepth {
@@ -367,8 +368,10 @@ func boundsOf(s *Schema) []int64 {
 }
 
 // texts are strings that the named checks and formats accept, or nearly so.
-var texts = []string{"", "a", "b", "abc", "A", "a b", "é", "0", "1Gi", "500m", "YQ==", "YQ", "2030-01-01T00:00:00Z", "2030-01-01T00:00:00.5+01:00",
-	"2030-13-01T00:00:00Z", "2030-01-01", "5m", "1.5h", "-3s", "5", "10.0.0.1", "010.0.0.1", "::1", "fe80::1%eth0", "10.0.0.0/8", "::/0", "example.com", "example.com.",
+var texts = []string{"", "a", "b", "abc", "A", "a b", "é", "0", "1Gi", "500m", "YQ==", "YQ", "2030-01-01T00:00:00Z",
+	"2030-01-01T00:00:00.5+01:00",
+	"2030-13-01T00:00:00Z", "2030-01-01", "5m", "1.5h", "-3s", "5", "10.0.0.1", "010.0.0.1", "::1", "fe80::1%eth0",
+	"10.0.0.0/8", "::/0", "example.com", "example.com.",
 	"http://a/b", "/a/b", "%zz", "x=1", strings.Repeat("a", 64), "true", "latest", "a-b.c"}
 
 func (g *generator) text(s *Schema) string {

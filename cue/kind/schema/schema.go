@@ -31,7 +31,8 @@ func (t Types) String() string {
 	names := []struct {
 		types Types
 		name  string
-	}{{Null, "null"}, {Bool, "bool"}, {Number, "number"}, {Int, "int"}, {Float, "float"}, {String, "string"}, {List, "list"}, {Struct, "struct"}}
+	}{{Null, "null"}, {Bool, "bool"}, {Number, "number"}, {Int, "int"}, {Float, "float"}, {String, "string"},
+		{List, "list"}, {Struct, "struct"}}
 	var parts []string
 	for _, n := range names {
 		if t&n.types == n.types {

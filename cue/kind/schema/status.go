@@ -43,7 +43,8 @@ func CompleteStatus(s, engine *Schema, written map[string][]any) *Completed {
 	for _, f := range own.Struct.Fields {
 		ours := engine.Struct.Field(f.Name)
 		switch _, defaulted := staticDefault(f.Schema); {
-		case ours != nil && !isOpen && slices.ContainsFunc(written[f.Name], func(v any) bool { return !f.Schema.Accepts(v) }):
+		case ours != nil && !isOpen &&
+			slices.ContainsFunc(written[f.Name], func(v any) bool { return !f.Schema.Accepts(v) }):
 			continue
 		case f.Presence == Required || f.Presence == Regular && !defaulted:
 			f = &Field{Name: f.Name, Schema: f.Schema, Rule: f.Rule}
@@ -93,11 +94,13 @@ func EngineStatus(common *Schema, phases []string) *Schema {
 	s.Struct, s.prepared = &fields, false
 	fields.index, fields.variants = nil, nil
 	if len(phases) == 0 {
-		fields.Fields = slices.DeleteFunc(slices.Clone(fields.Fields), func(f *Field) bool { return f.Name == "lastPhaseTransitionTime" })
+		fields.Fields = slices.DeleteFunc(slices.Clone(fields.Fields),
+			func(f *Field) bool { return f.Name == "lastPhaseTransitionTime" })
 		return &s
 	}
 	rule := &Rule{Text: "a phase", Position: common.Position}
-	phase := &Schema{Doc: "phase is the phase of the object.", Position: common.Position, Types: String, TypeRule: rule, Enum: &Enum{Rule: rule}}
+	phase := &Schema{Doc: "phase is the phase of the object.", Position: common.Position, Types: String, TypeRule: rule,
+		Enum: &Enum{Rule: rule}}
 	for _, name := range phases {
 		phase.Enum.Values = append(phase.Enum.Values, name)
 	}

@@ -27,7 +27,8 @@ func unboundeds(path string, s *Schema) []Unbounded {
 	for _, a := range s.Alternatives {
 		found = append(found, unboundeds(path, a.Schema)...)
 	}
-	if s.Types&String != 0 && s.Types != AnyType && s.Enum == nil && s.Length.Max == nil && len(s.Checks) == 0 && len(s.Relations) == 0 {
+	if s.Types&String != 0 && s.Types != AnyType && s.Enum == nil && s.Length.Max == nil && len(s.Checks) == 0 &&
+		len(s.Relations) == 0 {
 		add("strings.MaxRunes")
 	}
 	if s.Types&List != 0 && s.Types != AnyType {

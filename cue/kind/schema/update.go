@@ -74,7 +74,8 @@ func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 		// field that it changes.
 		mask, _ := s.holding(w.budget, w.structs)
 		held, _ := s.holding(w.budget, before)
-		s, present = s.variants.with(w.budget, s.Conditions, mask|held).schema, s.variants.with(w.budget, s.Conditions, mask).schema
+		s, present = s.variants.with(w.budget, s.Conditions, mask|held).schema,
+			s.variants.with(w.budget, s.Conditions, mask).schema
 	}
 	for _, f := range s.Fields {
 		before, existed := old[f.Name]

@@ -253,7 +253,8 @@ func (r Range) allows(n int64) bool {
 // outOfRange reports a length or a number of things.
 func (w *walker) outOfRange(r Range, n int64, value any, things string) {
 	if r.Min != nil && n < r.Min.N {
-		w.add(r.Min.Rule, field.Invalid(w.at(), value, fmt.Sprintf("must have at least %s, has %d", counted(r.Min.N, things), n)))
+		w.add(r.Min.Rule,
+			field.Invalid(w.at(), value, fmt.Sprintf("must have at least %s, has %d", counted(r.Min.N, things), n)))
 	}
 	if r.Max != nil && n > r.Max.N {
 		err := field.TooLongCharacters(w.at(), "", int(r.Max.N))
@@ -412,7 +413,8 @@ func (w *walker) conditional(s *StructSchema, object map[string]any) {
 	mask, failed := s.holding(w.budget, w.structs)
 	for _, f := range failed {
 		if f.how == missing {
-			w.addIncomplete(f.Rule, field.Required(w.at(), "the condition "+f.Text+" reads "+f.When.missing(w.structs)+", which is not set"))
+			w.addIncomplete(f.Rule, field.Required(w.at(), "the condition "+f.Text+" reads "+f.When.missing(w.structs)+
+				", which is not set"))
 		} else {
 			w.add(f.Rule, field.Invalid(w.at(), field.OmitValueType{}, "the condition "+f.Text+" cannot be evaluated"))
 		}
@@ -469,7 +471,8 @@ func (w *walker) relation(r Relation, value any) {
 	other, how := r.Expr.eval(w.structs)
 	switch how {
 	case missing:
-		w.addIncomplete(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", and "+r.Expr.missing(w.structs)+" is not set"))
+		w.addIncomplete(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", and "+r.Expr.missing(w.structs)+
+			" is not set"))
 	case invalid:
 		w.add(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", which cannot be evaluated"))
 	case known:
@@ -497,7 +500,8 @@ func (s *Schema) Fits(value any) bool {
 
 // scalarFits reports whether the rules for scalars, except the enum, allow a value.
 func (s *Schema) scalarFits(value any) bool {
-	without := Schema{Types: s.Types, Not: s.Not, Min: s.Min, Max: s.Max, Length: s.Length, Patterns: s.Patterns, Checks: s.Checks}
+	without := Schema{Types: s.Types, Not: s.Not, Min: s.Min, Max: s.Max, Length: s.Length, Patterns: s.Patterns,
+		Checks: s.Checks}
 	return without.Fits(value)
 }
 

@@ -73,12 +73,14 @@ func NewLoadError(kind string, err error) *LoadError {
 	result.Reason, check = explained(ReasonOf(first))
 	result.Check = cmp.Or(result.Check, check)
 	if _, cause, ok := strings.Cut(result.Reason, ": cannot expand module graph: "); ok {
-		result.Reason, path = "the dependencies in cue.mod/module.cue cannot be fetched: "+cause, "" // no import is wrong
+		// no import is wrong
+		result.Reason, path = "the dependencies in cue.mod/module.cue cannot be fetched: "+cause, ""
 	}
 	if path != "" && !strings.HasPrefix(result.Reason, path) {
 		result.Reason = path + ": " + result.Reason
 	}
-	if plural := "#" + kind + behaviour.ControllerSuffix + ".names.plural"; strings.HasPrefix(result.Reason, plural+": field is required") {
+	if plural := "#" + kind + behaviour.ControllerSuffix +
+		".names.plural"; strings.HasPrefix(result.Reason, plural+": field is required") {
 		guessed, _ := meta.UnsafeGuessKindToResource(apischema.GroupVersionKind{Kind: kind})
 		result.Reason += fmt.Sprintf(": write names: plural: %q", guessed.Resource)
 	}

@@ -60,8 +60,10 @@ func contractName(name string) string {
 // forgottenImport ends the message of a name that is not found, if a package has that name.
 func forgottenImport(name string) string {
 	paths := []string{
-		ContractPackage, LibraryPackage, "strings", "list", "math", "time", "strconv", "regexp", "struct", "net", "path", "uuid", "html",
-		"text/template", "encoding/json", "encoding/yaml", "encoding/base64", "encoding/hex", "crypto/md5", "crypto/sha1", "crypto/sha256", "crypto/sha512",
+		ContractPackage, LibraryPackage, "strings", "list", "math", "time", "strconv", "regexp", "struct", "net",
+		"path", "uuid", "html",
+		"text/template", "encoding/json", "encoding/yaml", "encoding/base64", "encoding/hex", "crypto/md5",
+		"crypto/sha1", "crypto/sha256", "crypto/sha512",
 	}
 	for _, path := range paths {
 		if path[strings.LastIndex(path, "/")+1:] == name {
@@ -90,7 +92,8 @@ func similarFunction(pkg, name string) string {
 func ExplainSelfReference(instance *build.Instance, e *LoadError) *LoadError {
 	if text := selfReference(instance, e.File, e.Line); text != "" && strings.HasSuffix(e.Reason, unknownField) {
 		e.Check = mistake.SelfReference
-		e.Reason = fmt.Sprintf("%s refers to this field itself: begin with object, as in object.spec.%s", text, text[strings.LastIndex(text, ".")+1:])
+		e.Reason = fmt.Sprintf("%s refers to this field itself: begin with object, as in object.spec.%s", text,
+			text[strings.LastIndex(text, ".")+1:])
 	}
 	return e
 }

@@ -76,7 +76,8 @@ func LiteralValue(expr ast.Expr) (any, error) {
 			}
 		}
 	}
-	return nil, ErrorAtNode(mistake.UnsupportedCUE, expr, "%s cannot be compiled: write a literal value here", SourceOf(expr))
+	return nil, ErrorAtNode(mistake.UnsupportedCUE, expr, "%s cannot be compiled: write a literal value here",
+		SourceOf(expr))
 }
 
 func literalList(e *ast.ListLit) (any, error) {

@@ -30,7 +30,8 @@ func DecoratorNames(definitions map[string][]*ast.Field) []string {
 	var names []string
 	for definition, fields := range definitions {
 		name := strings.TrimPrefix(definition, "#")
-		if name != definition && len(name) > len(behaviour.DecoratorSuffix) && strings.HasSuffix(name, behaviour.DecoratorSuffix) && slices.ContainsFunc(fields, IsDecorator) {
+		if name != definition && len(name) > len(behaviour.DecoratorSuffix) &&
+			strings.HasSuffix(name, behaviour.DecoratorSuffix) && slices.ContainsFunc(fields, IsDecorator) {
 			names = append(names, name)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 )
 
-// ValueAt returns the CUE of the field of a definition at a JSONPath like ".spec.count"; it does not exist if CUE knows the field
-// under a condition only.
+// ValueAt returns the CUE of the field of a definition at a JSONPath like ".spec.count"; it does not exist if CUE knows
+// the field under a condition only.
 func (pkg *Package) ValueAt(name, path string) cue.Value {
 	at := pkg.Definition(name)
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
@@ -47,7 +47,8 @@ type Package struct {
 	Proving *sync.Mutex
 }
 
-// Definition returns a definition, given its name without #. That of what a decorator is for, which has none, is in the contract.
+// Definition returns a definition, given its name without #. That of what a decorator is for, which has none, is in the
+// contract.
 func (p *Package) Definition(name string) cue.Value {
 	if name == "" {
 		return p.Rules.Decorated
@@ -55,8 +56,8 @@ func (p *Package) Definition(name string) cue.Value {
 	return p.Value.LookupPath(cue.MakePath(cue.Def(name)))
 }
 
-// InNewContext returns the package for evaluations whose memory is free again when it is dropped. Nothing else may read its syntax
-// meanwhile.
+// InNewContext returns the package for evaluations whose memory is free again when it is dropped. Nothing else may read
+// its syntax meanwhile.
 func (p *Package) InNewContext() *Package {
 	renewed := *p
 	context, values, err := BuildPackages([]*build.Instance{p.Instance})
@@ -66,8 +67,8 @@ func (p *Package) InNewContext() *Package {
 	return &renewed
 }
 
-// BuildPackages builds packages in one context, of which the first one imports the others. An unresolved reference, for example,
-// breaks all of it.
+// BuildPackages builds packages in one context, of which the first one imports the others. An unresolved reference, for
+// example, breaks all of it.
 func BuildPackages(instances []*build.Instance) (*cue.Context, []cue.Value, error) {
 	defer behaviour.SeparateOperands(filesOf(instances[0]))()
 	ctx := cuecontext.New()

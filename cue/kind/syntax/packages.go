@@ -68,7 +68,8 @@ func ImportedDefinition(instance *build.Instance, e *ast.SelectorExpr) (*build.I
 // IsPackage reports whether a package has an import path, in the form that importedPackage
 // returns.
 func IsPackage(instance *build.Instance, path string) bool {
-	return instance.ImportPath == path || instance.ID() == path || strings.TrimSuffix(instance.ImportPath, ":"+instance.PkgName) == path
+	return instance.ImportPath == path || instance.ID() == path ||
+		strings.TrimSuffix(instance.ImportPath, ":"+instance.PkgName) == path
 }
 
 // EachField calls a function for each field of a struct, if there is one.

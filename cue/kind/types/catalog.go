@@ -59,7 +59,8 @@ func (c *Catalog) Find(gvk schema.GroupVersionKind) (Resource, bool, error) {
 	apiVersion, near := gvk.GroupVersion().String(), Nearest(gvk.Kind, ofGroup)
 	switch {
 	case len(elsewhere) > 0:
-		return Resource{}, false, fmt.Errorf("%q has no kind %s: write %s", apiVersion, gvk.Kind, strings.Join(elsewhere, " or "))
+		return Resource{}, false, fmt.Errorf("%q has no kind %s: write %s", apiVersion, gvk.Kind,
+			strings.Join(elsewhere, " or "))
 	case near != "" && (isWhole || strings.EqualFold(near, gvk.Kind)):
 		return Resource{}, false, fmt.Errorf("%q has no kind %s; did you mean %s?", apiVersion, gvk.Kind, near)
 	case isWhole:
@@ -112,7 +113,8 @@ func (c *Catalog) addFile(name string) error {
 }
 
 func (c *Catalog) addText(text []byte) error {
-	if start := bytes.TrimSpace(text[:min(len(text), 256)]); bytes.HasPrefix(start, []byte("{")) && bytes.Contains(start, []byte(`"swagger"`)) {
+	if start := bytes.TrimSpace(text[:min(len(text), 256)]); bytes.HasPrefix(start, []byte("{")) &&
+		bytes.Contains(start, []byte(`"swagger"`)) {
 		return c.addOpenAPI(text)
 	}
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -153,12 +155,14 @@ func (c *Catalog) addManifest(text []byte) error {
 			continue
 		}
 		for _, version := range definition.Spec.Versions {
-			gvk := schema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name, Kind: definition.Spec.Names.Kind}
+			gvk := schema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name,
+				Kind: definition.Spec.Names.Kind}
 			t := Unknown
 			if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
 				t = c.FromRootSchema(version.Schema.OpenAPIV3Schema)
 			}
-			c.Add(gvk, Resource{Type: t, Namespaced: definition.Spec.Scope != apiextensionsv1.ClusterScoped, Plural: definition.Spec.Names.Plural})
+			c.Add(gvk, Resource{Type: t, Namespaced: definition.Spec.Scope != apiextensionsv1.ClusterScoped,
+				Plural: definition.Spec.Names.Plural})
 		}
 	}
 	return nil

@@ -63,8 +63,8 @@ var builtIn struct {
 	catalog weak.Pointer[Catalog]
 }
 
-// New returns a catalog of the types that Kubernetes itself serves, which the caller may add to. Types never change, so that
-// catalogs share them.
+// New returns a catalog of the types that Kubernetes itself serves, which the caller may add to. Types never change, so
+// that catalogs share them.
 func New() (*Catalog, error) {
 	builtIn.Lock()
 	defer builtIn.Unlock()
@@ -76,7 +76,8 @@ func New() (*Catalog, error) {
 		}
 		builtIn.catalog = weak.Make(known)
 	}
-	return &Catalog{resources: maps.Clone(known.resources), groups: maps.Clone(known.groups), objectMeta: known.objectMeta, copyOf: known}, nil
+	return &Catalog{resources: maps.Clone(known.resources), groups: maps.Clone(known.groups),
+		objectMeta: known.objectMeta, copyOf: known}, nil
 }
 
 func readBuiltIn() (*Catalog, error) {
@@ -158,7 +159,8 @@ func (r *reader) read(p *property) *Type {
 	if name, ok := strings.CutPrefix(p.Ref, reference); ok {
 		return r.definition(name)
 	}
-	t := &Type{Values: valuesOf(p.Type), Required: p.Required, Keys: p.ListMapKeys, Minimum: p.Minimum, MinItems: p.MinItems}
+	t := &Type{Values: valuesOf(p.Type), Required: p.Required, Keys: p.ListMapKeys, Minimum: p.Minimum,
+		MinItems: p.MinItems}
 	if p.Format == "int-or-string" || p.IntOrString {
 		t.Values = Integer | String
 	}

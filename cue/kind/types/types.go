@@ -38,7 +38,8 @@ func (v Values) names() (names []string) {
 	for _, one := range []struct {
 		values Values
 		name   string
-	}{{Null, "null"}, {Boolean, "bool"}, {String, "string"}, {Integer, "int"}, {Number, "float"}, {List, "list"}, {Object, "struct"}} {
+	}{{Null, "null"}, {Boolean, "bool"}, {String, "string"}, {Integer, "int"}, {Number, "float"}, {List, "list"},
+		{Object, "struct"}} {
 		if v&one.values != 0 {
 			names = append(names, one.name)
 		}

@@ -26,7 +26,9 @@ func (t *Type) Validate(value any, path *field.Path) field.ErrorList {
 				errs = append(errs, f.Validate(value[name], path.Child(name))...)
 				continue
 			}
-			errs = append(errs, field.Forbidden(path.Child(name), "unknown field"+DidYouMean(name, slices.Collect(maps.Keys(t.Fields)))))
+			errs = append(errs,
+				field.Forbidden(path.Child(name), "unknown field"+
+					DidYouMean(name, slices.Collect(maps.Keys(t.Fields)))))
 		}
 		for _, name := range t.Required {
 			if _, ok := value[name]; !ok {

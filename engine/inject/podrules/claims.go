@@ -46,14 +46,17 @@ func (v *volume) claimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.P
 		v.add(field.Required(path.Child("accessModes"), "at least 1 access mode is required"))
 	}
 	for i, mode := range spec.AccessModes {
-		oneOf(v.collector, path.Child("accessModes").Index(i), mode, corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)
+		oneOf(v.collector, path.Child("accessModes").Index(i), mode, corev1.ReadWriteOnce, corev1.ReadOnlyMany,
+			corev1.ReadWriteMany, corev1.ReadWriteOncePod)
 	}
 	if slices.Contains(spec.AccessModes, corev1.ReadWriteOncePod) &&
-		slices.ContainsFunc(spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadWriteOncePod }) {
+		slices.ContainsFunc(spec.AccessModes,
+			func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadWriteOncePod }) {
 		v.add(field.Forbidden(path.Child("accessModes"), "may not use ReadWriteOncePod with other access modes"))
 	}
 	if spec.Selector != nil {
-		v.add(metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
+		v.add(metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{},
+			path.Child("selector"))...)
 	}
 	storage := path.Child("resources", "requests").Key(string(corev1.ResourceStorage))
 	if quantity, found := spec.Resources.Requests[corev1.ResourceStorage]; !found {
@@ -64,7 +67,8 @@ func (v *volume) claimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.P
 	v.className(path.Child("storageClassName"), spec.StorageClassName)
 	v.className(path.Child("volumeAttributesClassName"), spec.VolumeAttributesClassName)
 	if spec.VolumeMode != nil {
-		oneOf(v.collector, path.Child("volumeMode"), *spec.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
+		oneOf(v.collector, path.Child("volumeMode"), *spec.VolumeMode, corev1.PersistentVolumeBlock,
+			corev1.PersistentVolumeFilesystem)
 	}
 	v.dataSources(spec, path)
 }
@@ -88,12 +92,14 @@ func (v *volume) dataSources(spec *corev1.PersistentVolumeClaimSpec, path *field
 	v.dataSource(ref.APIGroup, ref.Kind, ref.Name, path.Child("dataSourceRef"))
 	namespaced := ref.Namespace != nil && *ref.Namespace != ""
 	if namespaced {
-		v.invalid(path.Child("dataSourceRef", "namespace"), *ref.Namespace, validation.IsDNS1123Label(*ref.Namespace)...)
+		v.invalid(path.Child("dataSourceRef", "namespace"), *ref.Namespace,
+			validation.IsDNS1123Label(*ref.Namespace)...)
 	}
 	switch {
 	case source == nil:
 	case namespaced:
-		v.invalid(path.Child("dataSource"), field.OmitValueType{}, "may not be specified when dataSourceRef.namespace is specified")
+		v.invalid(path.Child("dataSource"), field.OmitValueType{},
+			"may not be specified when dataSourceRef.namespace is specified")
 	case !reflect.DeepEqual(source.APIGroup, ref.APIGroup) || source.Kind != ref.Kind || source.Name != ref.Name:
 		v.invalid(path.Child("dataSource"), field.OmitValueType{}, "must match dataSourceRef")
 	}

@@ -35,7 +35,8 @@ func (c *container) validate() {
 	case c.required(c.Image, c.path.Child("image")) && strings.TrimSpace(c.Image) != c.Image:
 		c.invalid(c.path.Child("image"), c.Image, "must not have leading or trailing whitespace")
 	}
-	oneOf(c.collector, c.path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, "", corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
+	oneOf(c.collector, c.path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, "",
+		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
 	c.pullPolicy(c.path.Child("imagePullPolicy"), c.ImagePullPolicy)
 	c.ports()
 	c.env()
@@ -57,11 +58,13 @@ func (c *container) ports() {
 			c.invalid(path.Child("name"), port.Name, validation.IsValidPortName(port.Name)...)
 			c.unique(names, port.Name, path.Child("name"))
 		}
-		c.invalid(path.Child("containerPort"), port.ContainerPort, validation.IsValidPortNum(int(port.ContainerPort))...)
+		c.invalid(path.Child("containerPort"), port.ContainerPort,
+			validation.IsValidPortNum(int(port.ContainerPort))...)
 		if port.HostPort != 0 {
 			c.invalid(path.Child("hostPort"), port.HostPort, validation.IsValidPortNum(int(port.HostPort))...)
 		}
-		oneOf(c.collector, path.Child("protocol"), port.Protocol, "", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
+		oneOf(c.collector, path.Child("protocol"), port.Protocol, "", corev1.ProtocolTCP, corev1.ProtocolUDP,
+			corev1.ProtocolSCTP)
 	}
 }
 
@@ -86,7 +89,8 @@ func (c *container) hostPorts(used map[hostPort]bool) {
 			continue
 		}
 		if used[h] {
-			c.add(field.Duplicate(c.path.Child("ports").Index(i).Child("hostPort"), fmt.Sprintf("%s/%s/%d", h.protocol, h.ip, h.port)))
+			c.add(field.Duplicate(c.path.Child("ports").Index(i).Child("hostPort"),
+				fmt.Sprintf("%s/%s/%d", h.protocol, h.ip, h.port)))
 		}
 		used[h] = true
 	}
@@ -96,7 +100,8 @@ func (c *container) hostPorts(used map[hostPort]bool) {
 func (c *container) hostNetworkPorts() {
 	for i, port := range c.Ports {
 		if c.pod.Spec.HostNetwork && port.HostPort != 0 && port.HostPort != port.ContainerPort {
-			c.invalid(c.path.Child("ports").Index(i).Child("hostPort"), port.HostPort, "must match `containerPort` when `hostNetwork` is true")
+			c.invalid(c.path.Child("ports").Index(i).Child("hostPort"), port.HostPort,
+				"must match `containerPort` when `hostNetwork` is true")
 		}
 	}
 }
@@ -131,21 +136,26 @@ func (c *container) mounts() {
 		if mount.MountPropagation != nil {
 			propagation = *mount.MountPropagation
 		}
-		oneOf(c.collector, path.Child("mountPropagation"), propagation, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
+		oneOf(c.collector, path.Child("mountPropagation"), propagation, corev1.MountPropagationBidirectional,
+			corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
 		if propagation == corev1.MountPropagationBidirectional && !privileged && !c.isPartial() {
-			c.add(field.Forbidden(path.Child("mountPropagation"), "Bidirectional mount propagation is available only to privileged containers"))
+			c.add(field.Forbidden(path.Child("mountPropagation"),
+				"Bidirectional mount propagation is available only to privileged containers"))
 		}
 		c.recursiveReadOnly(&mount, propagation, path.Child("recursiveReadOnly"))
 	}
 }
 
 // recursiveReadOnly follows validateMountRecursiveReadOnly.
-func (c *container) recursiveReadOnly(mount *corev1.VolumeMount, propagation corev1.MountPropagationMode, path *field.Path) {
+func (c *container) recursiveReadOnly(
+	mount *corev1.VolumeMount, propagation corev1.MountPropagationMode, path *field.Path,
+) {
 	if mount.RecursiveReadOnly == nil {
 		return
 	}
 	mode := *mount.RecursiveReadOnly
-	oneOf(c.collector, path, mode, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible, corev1.RecursiveReadOnlyEnabled)
+	oneOf(c.collector, path, mode, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible,
+		corev1.RecursiveReadOnlyEnabled)
 	if mode == corev1.RecursiveReadOnlyDisabled {
 		return
 	}
@@ -168,7 +178,8 @@ func (c *container) devices() {
 			case volume == nil && c.pod.whole:
 				c.add(field.NotFound(path.Child("name"), device.Name))
 			case volume != nil && volume.PersistentVolumeClaim == nil && volume.Ephemeral == nil:
-				c.invalid(path.Child("name"), device.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
+				c.invalid(path.Child("name"), device.Name,
+					"can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
 			}
 		}
 		if c.required(device.DevicePath, path.Child("devicePath")) {
@@ -185,15 +196,18 @@ func (c *container) resizePolicy() {
 		path := c.path.Child("resizePolicy").Index(i)
 		c.unique(names, string(policy.ResourceName), path.Child("resourceName"))
 		oneOf(c.collector, path.Child("resourceName"), policy.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
-		oneOf(c.collector, path.Child("restartPolicy"), policy.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)
+		oneOf(c.collector, path.Child("restartPolicy"), policy.RestartPolicy, corev1.NotRequired,
+			corev1.RestartContainer)
 		if policy.RestartPolicy == corev1.NotRequired {
 			continue
 		}
 		if c.pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
-			c.invalid(path.Child("restartPolicy"), policy.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
+			c.invalid(path.Child("restartPolicy"), policy.RestartPolicy,
+				"must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 		}
 		if c.completes() {
-			c.invalid(path.Child("restartPolicy"), policy.RestartPolicy, "must not be set to 'RestartContainer' for non-sidecar initContainers")
+			c.invalid(path.Child("restartPolicy"), policy.RestartPolicy,
+				"must not be set to 'RestartContainer' for non-sidecar initContainers")
 		}
 	}
 }
@@ -201,7 +215,8 @@ func (c *container) resizePolicy() {
 // restartPolicy follows validateContainerRestartPolicy.
 func (c *container) restartPolicy() {
 	if c.RestartPolicy != nil {
-		oneOf(c.collector, c.path.Child("restartPolicy"), *c.RestartPolicy, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
+		oneOf(c.collector, c.path.Child("restartPolicy"), *c.RestartPolicy, corev1.ContainerRestartPolicyAlways,
+			corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
 	}
 	rules := c.path.Child("restartPolicyRules")
 	if len(c.RestartPolicyRules) > 0 && c.RestartPolicy == nil && !c.isPartial() {
@@ -212,12 +227,14 @@ func (c *container) restartPolicy() {
 	}
 	for i, rule := range c.RestartPolicyRules {
 		path := rules.Index(i)
-		oneOf(c.collector, path.Child("action"), rule.Action, corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
+		oneOf(c.collector, path.Child("action"), rule.Action, corev1.ContainerRestartRuleActionRestart,
+			corev1.ContainerRestartRuleActionRestartAllContainers)
 		if rule.ExitCodes == nil {
 			c.add(field.Required(path.Child("exitCodes"), "must be specified"))
 			continue
 		}
-		oneOf(c.collector, path.Child("exitCodes", "operator"), rule.ExitCodes.Operator, corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
+		oneOf(c.collector, path.Child("exitCodes", "operator"), rule.ExitCodes.Operator,
+			corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
 		if n := len(rule.ExitCodes.Values); n > 255 {
 			c.add(field.TooMany(path.Child("exitCodes", "values"), n, 255))
 		}

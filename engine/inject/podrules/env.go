@@ -67,7 +67,8 @@ func (c *container) valueFrom(variable *corev1.EnvVar, path *field.Path) {
 	}
 	switch {
 	case n == 0:
-		c.invalid(path, field.OmitValueType{}, "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`")
+		c.invalid(path, field.OmitValueType{},
+			"must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`")
 	case variable.Value != "":
 		c.invalid(path, field.OmitValueType{}, "may not be specified when `value` is not empty")
 	case n > 1:
@@ -100,7 +101,8 @@ var (
 		"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
 		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
 	}
-	volumeFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"}
+	volumeFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations",
+		"metadata.uid"}
 )
 
 // fieldRef follows validateObjectFieldSelector and ConvertDownwardAPIFieldLabel.
@@ -151,7 +153,8 @@ func (c *collector) resourceFieldRef(ref *corev1.ResourceFieldSelector, path *fi
 
 var (
 	resourceFields = []string{
-		"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage",
+		"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory",
+		"requests.ephemeral-storage",
 		"limits.hugepages-*", "requests.hugepages-*",
 	}
 	cpuDivisors  = []string{"1m", "1"}

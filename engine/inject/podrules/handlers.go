@@ -42,7 +42,8 @@ func (c *container) probe(p *corev1.Probe, path *field.Path, readiness bool) {
 		name  string
 		value int32
 	}{
-		{"initialDelaySeconds", p.InitialDelaySeconds}, {"timeoutSeconds", p.TimeoutSeconds}, {"periodSeconds", p.PeriodSeconds},
+		{"initialDelaySeconds", p.InitialDelaySeconds}, {"timeoutSeconds", p.TimeoutSeconds},
+		{"periodSeconds", p.PeriodSeconds},
 		{"successThreshold", p.SuccessThreshold}, {"failureThreshold", p.FailureThreshold},
 	} {
 		if number.value < 0 {
@@ -64,10 +65,12 @@ func (c *container) probe(p *corev1.Probe, path *field.Path, readiness bool) {
 // lifecycle follows validateLifecycle.
 func (c *container) lifecycle(l *corev1.Lifecycle, path *field.Path) {
 	if h := l.PostStart; h != nil {
-		c.handler(&handler{exec: h.Exec, httpGet: h.HTTPGet, tcpSocket: h.TCPSocket, sleep: h.Sleep}, path.Child("postStart"))
+		c.handler(&handler{exec: h.Exec, httpGet: h.HTTPGet, tcpSocket: h.TCPSocket, sleep: h.Sleep},
+			path.Child("postStart"))
 	}
 	if h := l.PreStop; h != nil {
-		c.handler(&handler{exec: h.Exec, httpGet: h.HTTPGet, tcpSocket: h.TCPSocket, sleep: h.Sleep}, path.Child("preStop"))
+		c.handler(&handler{exec: h.Exec, httpGet: h.HTTPGet, tcpSocket: h.TCPSocket, sleep: h.Sleep},
+			path.Child("preStop"))
 	}
 	if l.StopSignal != nil {
 		c.stopSignal(*l.StopSignal, path.Child("stopSignal"))
@@ -97,7 +100,8 @@ var stopSignals = []corev1.Signal{
 	corev1.SIGRTMINPLUS1, corev1.SIGRTMINPLUS2, corev1.SIGRTMINPLUS3, corev1.SIGRTMINPLUS4, corev1.SIGRTMINPLUS5,
 	corev1.SIGRTMINPLUS6, corev1.SIGRTMINPLUS7, corev1.SIGRTMINPLUS8, corev1.SIGRTMINPLUS9, corev1.SIGRTMINPLUS10,
 	corev1.SIGRTMINPLUS11, corev1.SIGRTMINPLUS12, corev1.SIGRTMINPLUS13, corev1.SIGRTMINPLUS14, corev1.SIGRTMINPLUS15,
-	corev1.SIGRTMAXMINUS14, corev1.SIGRTMAXMINUS13, corev1.SIGRTMAXMINUS12, corev1.SIGRTMAXMINUS11, corev1.SIGRTMAXMINUS10,
+	corev1.SIGRTMAXMINUS14, corev1.SIGRTMAXMINUS13, corev1.SIGRTMAXMINUS12, corev1.SIGRTMAXMINUS11,
+	corev1.SIGRTMAXMINUS10,
 	corev1.SIGRTMAXMINUS9, corev1.SIGRTMAXMINUS8, corev1.SIGRTMAXMINUS7, corev1.SIGRTMAXMINUS6, corev1.SIGRTMAXMINUS5,
 	corev1.SIGRTMAXMINUS4, corev1.SIGRTMAXMINUS3, corev1.SIGRTMAXMINUS2, corev1.SIGRTMAXMINUS1, corev1.SIGRTMAX,
 }
@@ -130,7 +134,8 @@ func (c *container) handler(h *handler, path *field.Path) {
 		c.port(h.httpGet.Port, path.Child("port"))
 		oneOf(c.collector, path.Child("scheme"), h.httpGet.Scheme, "", corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
 		for i, header := range h.httpGet.HTTPHeaders {
-			c.invalid(path.Child("httpHeaders").Index(i).Child("name"), header.Name, validation.IsHTTPHeaderName(header.Name)...)
+			c.invalid(path.Child("httpHeaders").Index(i).Child("name"), header.Name,
+				validation.IsHTTPHeaderName(header.Name)...)
 		}
 	}
 	if h.tcpSocket != nil {
@@ -166,6 +171,7 @@ func (c *container) sleep(s *corev1.SleepAction, path *field.Path) {
 	case s.Seconds < 0:
 		c.invalid(path.Child("seconds"), s.Seconds, "must be greater than or equal to 0")
 	case c.pod.whole && s.Seconds > limit:
-		c.invalid(path.Child("seconds"), s.Seconds, fmt.Sprintf("must not be greater than terminationGracePeriodSeconds (%d)", limit))
+		c.invalid(path.Child("seconds"), s.Seconds,
+			fmt.Sprintf("must not be greater than terminationGracePeriodSeconds (%d)", limit))
 	}
 }

@@ -51,10 +51,12 @@ type pod struct {
 
 // newPod returns the Pod at a path, which is nil for a whole one.
 func newPod(of *corev1.Pod, path *field.Path, whole bool) *pod {
-	p := &pod{Pod: of, collector: &collector{}, whole: whole, metadata: path.Child("metadata"), spec: path.Child("spec")}
+	p := &pod{Pod: of, collector: &collector{}, whole: whole, metadata: path.Child("metadata"),
+		spec: path.Child("spec")}
 	for i := range of.Spec.InitContainers {
 		c := &of.Spec.InitContainers[i]
-		p.initContainers = append(p.initContainers, &container{c, p.collector, p, p.item("initContainers", i, c.Name), true})
+		p.initContainers = append(p.initContainers, &container{c, p.collector, p, p.item("initContainers", i, c.Name),
+			true})
 	}
 	for i := range of.Spec.Containers {
 		c := &of.Spec.Containers[i]

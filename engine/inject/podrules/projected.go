@@ -85,11 +85,13 @@ func (v *projectedVolume) trustBundle(s *corev1.ClusterTrustBundleProjection, pa
 	case s.Name != nil:
 		v.trustBundleName(*s.Name, path.Child("name"))
 		if s.LabelSelector != nil {
-			v.invalid(path.Child("labelSelector"), field.OmitValueType{}, "labelSelector must be unset if name is specified")
+			v.invalid(path.Child("labelSelector"), field.OmitValueType{},
+				"labelSelector must be unset if name is specified")
 		}
 	case s.SignerName != nil:
 		v.signerName(*s.SignerName, path.Child("signerName"))
-		v.add(metav1validation.ValidateLabelSelector(s.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, path.Child("labelSelector"))...)
+		v.add(metav1validation.ValidateLabelSelector(s.LabelSelector, metav1validation.LabelSelectorValidationOptions{},
+			path.Child("labelSelector"))...)
 	default:
 		v.add(field.Required(path, "either name or signerName must be specified"))
 	}
@@ -107,7 +109,8 @@ func (v *projectedVolume) trustBundleName(name string, path *field.Path) {
 // podCertificate checks a projection that the API server drops where its feature gate is off.
 func (v *projectedVolume) podCertificate(s *corev1.PodCertificateProjection, path *field.Path) {
 	v.signerName(s.SignerName, path.Child("signerName"))
-	oneOf(v.collector, path.Child("keyType"), s.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+	oneOf(v.collector, path.Child("keyType"), s.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521",
+		"ED25519")
 	for _, key := range sortedKeys(s.UserAnnotations) {
 		v.add(validation.IsDomainPrefixedKey(path.Child("userAnnotations"), strings.ToLower(key))...)
 	}
@@ -116,14 +119,16 @@ func (v *projectedVolume) podCertificate(s *corev1.PodCertificateProjection, pat
 	}
 	if s.MaxExpirationSeconds != nil {
 		limit := int64(91 * 24 * 60 * 60) // MaxMaxExpirationSeconds of pkg/apis/certificates
-		if host, _, _ := strings.Cut(s.SignerName, "/"); host == "kubernetes.io" || strings.HasSuffix(host, ".kubernetes.io") {
+		if host, _, _ := strings.Cut(s.SignerName, "/"); host == "kubernetes.io" ||
+			strings.HasSuffix(host, ".kubernetes.io") {
 			limit = 24 * 60 * 60 // KubernetesMaxMaxExpirationSeconds
 		}
 		v.inRange(path.Child("maxExpirationSeconds"), int64(*s.MaxExpirationSeconds), 3600, limit)
 	}
 	n := 0
 	for _, p := range []struct{ name, path string }{
-		{"credentialBundlePath", s.CredentialBundlePath}, {"keyPath", s.KeyPath}, {"certificateChainPath", s.CertificateChainPath},
+		{"credentialBundlePath", s.CredentialBundlePath}, {"keyPath", s.KeyPath},
+		{"certificateChainPath", s.CertificateChainPath},
 	} {
 		if p.path != "" {
 			n++

@@ -36,7 +36,8 @@ func (c *container) resources() {
 		case !overcommits(name) && request.Cmp(limit) != 0:
 			c.invalid(path, request.String(), fmt.Sprintf("must be equal to the limit, %s", limit.String()))
 		case request.Cmp(limit) > 0:
-			c.invalid(path, request.String(), fmt.Sprintf("must be less than or equal to the limit, %s", limit.String()))
+			c.invalid(path, request.String(),
+				fmt.Sprintf("must be less than or equal to the limit, %s", limit.String()))
 		}
 	}
 	if hugePages && !others && !c.isPartial() {
@@ -65,14 +66,16 @@ func (c *container) resource(name corev1.ResourceName, quantity resource.Quantit
 			c.invalid(path, name, "must be a standard resource for containers")
 		}
 	case strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix): // IsNativeResource
-	case strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix), len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) > 0:
+	case strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix),
+		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) > 0:
 		c.invalid(path, name, fmt.Sprintf("the domain %s cannot be that of an extended resource", domain))
 	case quantity.MilliValue()%1000 != 0:
 		c.invalid(path, quantity.String(), "must be an integer")
 	}
 }
 
-var containerResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+var containerResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory,
+	corev1.ResourceEphemeralStorage}
 
 func isHugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
@@ -80,7 +83,8 @@ func isHugePages(name corev1.ResourceName) bool {
 
 // overcommits follows IsOvercommitAllowed.
 func overcommits(name corev1.ResourceName) bool {
-	native := !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
+	native := !strings.Contains(string(name), "/") ||
+		strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 	return native && !isHugePages(name)
 }
 
@@ -96,7 +100,9 @@ func (c *container) resourceClaims(claims []corev1.ResourceClaim, path *field.Pa
 		if claim.Request != "" {
 			c.invalid(path.Child("request"), claim.Request, validation.IsDNS1123Label(claim.Request)...)
 		}
-		if c.pod.whole && !slices.ContainsFunc(c.pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.Name == claim.Name }) {
+		if c.pod.whole &&
+			!slices.ContainsFunc(c.pod.Spec.ResourceClaims,
+				func(c corev1.PodResourceClaim) bool { return c.Name == claim.Name }) {
 			c.add(field.NotFound(path.Child("name"), claim.Name))
 		}
 	}

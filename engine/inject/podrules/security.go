@@ -26,7 +26,8 @@ func (c *container) securityContext() {
 	}
 	if s.ProcMount != nil {
 		oneOf(c.collector, path.Child("procMount"), *s.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
-		if c.pod.whole && *s.ProcMount == corev1.UnmaskedProcMount && (c.pod.Spec.HostUsers == nil || *c.pod.Spec.HostUsers) {
+		if c.pod.whole && *s.ProcMount == corev1.UnmaskedProcMount &&
+			(c.pod.Spec.HostUsers == nil || *c.pod.Spec.HostUsers) {
 			c.invalid(path.Child("procMount"), *s.ProcMount, "`hostUsers` must be false to use `Unmasked`")
 		}
 	}
@@ -38,10 +39,12 @@ func (c *container) securityContext() {
 	}
 	if s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation {
 		if s.Privileged != nil && *s.Privileged {
-			c.invalid(path, field.OmitValueType{}, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
+			c.invalid(path, field.OmitValueType{},
+				"cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
 		}
 		if s.Capabilities != nil && slices.Contains(s.Capabilities.Add, "CAP_SYS_ADMIN") {
-			c.invalid(path, field.OmitValueType{}, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN")
+			c.invalid(path, field.OmitValueType{},
+				"cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN")
 		}
 	}
 	if s.WindowsOptions != nil {
@@ -62,10 +65,13 @@ func (c *container) system(s *corev1.SecurityContext, path *field.Path) {
 			name  string
 			given bool
 		}{
-			{"allowPrivilegeEscalation", s.AllowPrivilegeEscalation != nil}, {"appArmorProfile", s.AppArmorProfile != nil},
-			{"capabilities", s.Capabilities != nil}, {"privileged", s.Privileged != nil}, {"procMount", s.ProcMount != nil},
+			{"allowPrivilegeEscalation", s.AllowPrivilegeEscalation != nil},
+			{"appArmorProfile", s.AppArmorProfile != nil},
+			{"capabilities", s.Capabilities != nil}, {"privileged", s.Privileged != nil},
+			{"procMount", s.ProcMount != nil},
 			{"readOnlyRootFilesystem", s.ReadOnlyRootFilesystem != nil}, {"runAsGroup", s.RunAsGroup != nil},
-			{"runAsUser", s.RunAsUser != nil}, {"seLinuxOptions", s.SELinuxOptions != nil}, {"seccompProfile", s.SeccompProfile != nil},
+			{"runAsUser", s.RunAsUser != nil}, {"seLinuxOptions", s.SELinuxOptions != nil},
+			{"seccompProfile", s.SeccompProfile != nil},
 		} {
 			if linux.given {
 				c.add(field.Forbidden(path.Child(linux.name), "cannot be set for a windows pod"))
@@ -90,7 +96,8 @@ func (p *pod) hostProcesses() {
 		if s := c.SecurityContext; s != nil && s.WindowsOptions != nil && s.WindowsOptions.HostProcess != nil {
 			is = s.WindowsOptions.HostProcess
 			if ofPod != nil && *ofPod != *is {
-				p.add(field.Forbidden(c.path.Child("securityContext", "windowsOptions", "hostProcess"), "must be that of the Pod, which has one"))
+				p.add(field.Forbidden(c.path.Child("securityContext", "windowsOptions", "hostProcess"),
+					"must be that of the Pod, which has one"))
 			}
 		}
 		if is != nil && *is {
@@ -176,19 +183,23 @@ func (p *pod) securityContext() {
 		if p.Spec.HostNetwork && strings.HasPrefix(name, "net.") {
 			p.invalid(path, sysctl.Name, "may not be specified when 'hostNetwork' is true")
 		}
-		ipc := strings.HasPrefix(name, "kernel.shm") || strings.HasPrefix(name, "kernel.msg") || name == "kernel.sem" || strings.HasPrefix(name, "fs.mqueue.")
+		ipc := strings.HasPrefix(name, "kernel.shm") || strings.HasPrefix(name, "kernel.msg") || name == "kernel.sem" ||
+			strings.HasPrefix(name, "fs.mqueue.")
 		if p.Spec.HostIPC && ipc {
 			p.invalid(path, sysctl.Name, "may not be specified when 'hostIPC' is true")
 		}
 	}
 	if s.FSGroupChangePolicy != nil {
-		oneOf(p.collector, path.Child("fsGroupChangePolicy"), *s.FSGroupChangePolicy, corev1.FSGroupChangeOnRootMismatch, corev1.FSGroupChangeAlways)
+		oneOf(p.collector, path.Child("fsGroupChangePolicy"), *s.FSGroupChangePolicy,
+			corev1.FSGroupChangeOnRootMismatch, corev1.FSGroupChangeAlways)
 	}
 	if s.SupplementalGroupsPolicy != nil {
-		oneOf(p.collector, path.Child("supplementalGroupsPolicy"), *s.SupplementalGroupsPolicy, corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
+		oneOf(p.collector, path.Child("supplementalGroupsPolicy"), *s.SupplementalGroupsPolicy,
+			corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
 	}
 	if s.SELinuxChangePolicy != nil {
-		oneOf(p.collector, path.Child("seLinuxChangePolicy"), *s.SELinuxChangePolicy, corev1.SELinuxChangePolicyRecursive, corev1.SELinuxChangePolicyMountOption)
+		oneOf(p.collector, path.Child("seLinuxChangePolicy"), *s.SELinuxChangePolicy,
+			corev1.SELinuxChangePolicyRecursive, corev1.SELinuxChangePolicyMountOption)
 	}
 	if s.SeccompProfile != nil {
 		p.seccompProfile(s.SeccompProfile, path.Child("seccompProfile"))
@@ -203,7 +214,8 @@ func (p *pod) securityContext() {
 
 // seccompProfile follows validateSeccompProfileField.
 func (c *collector) seccompProfile(p *corev1.SeccompProfile, path *field.Path) {
-	oneOf(c, path.Child("type"), p.Type, corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+	oneOf(c, path.Child("type"), p.Type, corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault,
+		corev1.SeccompProfileTypeUnconfined)
 	path = path.Child("localhostProfile")
 	switch local := p.Type == corev1.SeccompProfileTypeLocalhost; {
 	case local && p.LocalhostProfile == nil:
@@ -218,7 +230,8 @@ func (c *collector) seccompProfile(p *corev1.SeccompProfile, path *field.Path) {
 // appArmorProfile follows ValidateAppArmorProfileField.
 func (c *collector) appArmorProfile(p *corev1.AppArmorProfile, path *field.Path) {
 	const maxLength = 4095 // PATH_MAX - 1
-	oneOf(c, path.Child("type"), p.Type, corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
+	oneOf(c, path.Child("type"), p.Type, corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault,
+		corev1.AppArmorProfileTypeUnconfined)
 	path = path.Child("localhostProfile")
 	switch local := p.Type == corev1.AppArmorProfileTypeLocalhost; {
 	case local && (p.LocalhostProfile == nil || *p.LocalhostProfile == ""):
@@ -242,8 +255,9 @@ const (
 var (
 	controlCharacters = regexp.MustCompile(`[[:cntrl:]]`)
 	netBIOSName       = regexp.MustCompile(`^[^\\/:\*\?"<>|\.][^\\/:\*\?"<>|]{0,14}$`)
-	windowsDNSName    = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
-	notInUserName     = regexp.MustCompile(`["/\\:;|=,\+\*\?<>@\[\]]|^[\. ]+$`)
+	windowsDNSName    = regexp.MustCompile(
+		`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
+	notInUserName = regexp.MustCompile(`["/\\:;|=,\+\*\?<>@\[\]]|^[\. ]+$`)
 )
 
 // windowsOptions follows validateWindowsSecurityContextOptions.
@@ -252,7 +266,8 @@ func (c *collector) windowsOptions(o *corev1.WindowsSecurityContextOptions, path
 		c.invalid(path.Child("gmsaCredentialSpecName"), *name, validation.IsDNS1123Subdomain(*name)...)
 	}
 	if spec := o.GMSACredentialSpec; spec != nil && (*spec == "" || len(*spec) > maxGMSACredentialSpec) {
-		c.invalid(path.Child("gmsaCredentialSpec"), field.OmitValueType{}, fmt.Sprintf("must have 1 to %d bytes", maxGMSACredentialSpec))
+		c.invalid(path.Child("gmsaCredentialSpec"), field.OmitValueType{},
+			fmt.Sprintf("must have 1 to %d bytes", maxGMSACredentialSpec))
 	}
 	if o.RunAsUserName == nil {
 		return
@@ -265,12 +280,14 @@ func (c *collector) windowsOptions(o *corev1.WindowsSecurityContextOptions, path
 	switch {
 	case controlCharacters.MatchString(*o.RunAsUserName):
 		c.invalid(path, *o.RunAsUserName, "cannot contain control characters")
-	case qualified && (len(domain) > maxWindowsDomain || !netBIOSName.MatchString(domain) && !windowsDNSName.MatchString(domain)):
+	case qualified && (len(domain) > maxWindowsDomain || !netBIOSName.MatchString(domain) &&
+		!windowsDNSName.MatchString(domain)):
 		c.invalid(path, *o.RunAsUserName, "the domain is neither a NetBIOS name nor a DNS name")
 	case user == "" || len(user) > maxWindowsUser:
 		c.invalid(path, *o.RunAsUserName, fmt.Sprintf("the user must have 1 to %d bytes", maxWindowsUser))
 	case notInUserName.MatchString(user):
-		c.invalid(path, *o.RunAsUserName, "the user cannot consist of periods and spaces only, nor contain any of \"/\\:;|=,+*?<>@[]")
+		c.invalid(path, *o.RunAsUserName,
+			"the user cannot consist of periods and spaces only, nor contain any of \"/\\:;|=,+*?<>@[]")
 	}
 }
 
@@ -289,7 +306,8 @@ func (p *pod) profileAnnotations() {
 	for _, c := range p.allContainers() {
 		path := c.path.Child("securityContext")
 		if s := c.SecurityContext; s != nil && s.SeccompProfile != nil {
-			match(corev1.SeccompContainerAnnotationKeyPrefix, c.Name, (*string)(&s.SeccompProfile.Type), s.SeccompProfile.LocalhostProfile, path.Child("seccompProfile"))
+			match(corev1.SeccompContainerAnnotationKeyPrefix, c.Name, (*string)(&s.SeccompProfile.Type),
+				s.SeccompProfile.LocalhostProfile, path.Child("seccompProfile"))
 		}
 		var appArmor *corev1.AppArmorProfile
 		if s := p.Spec.SecurityContext; s != nil {
@@ -299,7 +317,8 @@ func (p *pod) profileAnnotations() {
 			appArmor = s.AppArmorProfile
 		}
 		if appArmor != nil && p.os() != corev1.Windows {
-			match(corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix, c.Name, (*string)(&appArmor.Type), appArmor.LocalhostProfile, path.Child("appArmorProfile"))
+			match(corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix, c.Name, (*string)(&appArmor.Type),
+				appArmor.LocalhostProfile, path.Child("appArmorProfile"))
 		}
 	}
 }
@@ -311,7 +330,8 @@ func profileMatches(annotation, profile string, localhost *string) bool {
 	case string(corev1.SeccompProfileTypeUnconfined):
 		return annotation == corev1.SeccompProfileNameUnconfined
 	case string(corev1.SeccompProfileTypeRuntimeDefault):
-		return annotation == corev1.SeccompProfileRuntimeDefault || annotation == corev1.DeprecatedSeccompProfileDockerDefault
+		return annotation == corev1.SeccompProfileRuntimeDefault ||
+			annotation == corev1.DeprecatedSeccompProfileDockerDefault
 	case string(corev1.SeccompProfileTypeLocalhost):
 		return localhost != nil && annotation == corev1.SeccompLocalhostProfileNamePrefix+*localhost
 	}

@@ -10,10 +10,13 @@ import (
 // settings follows ValidatePodSpec for what is not a container or a volume.
 func (p *pod) settings() {
 	s, path := &p.Spec, p.spec
-	oneOf(p.collector, path.Child("restartPolicy"), s.RestartPolicy, "", corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
-	oneOf(p.collector, path.Child("dnsPolicy"), s.DNSPolicy, "", corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
+	oneOf(p.collector, path.Child("restartPolicy"), s.RestartPolicy, "", corev1.RestartPolicyAlways,
+		corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
+	oneOf(p.collector, path.Child("dnsPolicy"), s.DNSPolicy, "", corev1.DNSClusterFirstWithHostNet,
+		corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
 	if s.PreemptionPolicy != nil {
-		oneOf(p.collector, path.Child("preemptionPolicy"), *s.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
+		oneOf(p.collector, path.Child("preemptionPolicy"), *s.PreemptionPolicy, corev1.PreemptLowerPriority,
+			corev1.PreemptNever)
 	}
 	if s.ActiveDeadlineSeconds != nil {
 		p.inRange(path.Child("activeDeadlineSeconds"), *s.ActiveDeadlineSeconds, 1, 1<<31-1)
@@ -25,7 +28,8 @@ func (p *pod) settings() {
 	p.subdomain(path.Child("nodeName"), s.NodeName)
 	p.subdomain(path.Child("priorityClassName"), s.PriorityClassName)
 	if s.RuntimeClassName != nil {
-		p.invalid(path.Child("runtimeClassName"), *s.RuntimeClassName, validation.IsDNS1123Subdomain(*s.RuntimeClassName)...)
+		p.invalid(path.Child("runtimeClassName"), *s.RuntimeClassName,
+			validation.IsDNS1123Subdomain(*s.RuntimeClassName)...)
 	}
 	for i, alias := range s.HostAliases {
 		path := path.Child("hostAliases").Index(i)
@@ -35,10 +39,12 @@ func (p *pod) settings() {
 		}
 	}
 	for i, gate := range s.ReadinessGates {
-		p.invalid(path.Child("readinessGates").Index(i).Child("conditionType"), gate.ConditionType, validation.IsQualifiedName(string(gate.ConditionType))...)
+		p.invalid(path.Child("readinessGates").Index(i).Child("conditionType"), gate.ConditionType,
+			validation.IsQualifiedName(string(gate.ConditionType))...)
 	}
 	for i, gate := range s.SchedulingGates {
-		p.invalid(path.Child("schedulingGates").Index(i).Child("name"), gate.Name, validation.IsQualifiedName(gate.Name)...)
+		p.invalid(path.Child("schedulingGates").Index(i).Child("name"), gate.Name,
+			validation.IsQualifiedName(gate.Name)...)
 	}
 	p.tolerations()
 	p.securityContext()
@@ -63,12 +69,14 @@ func (p *pod) tolerations() {
 		if t.Key != "" {
 			p.invalid(path.Child("key"), t.Key, validation.IsQualifiedName(t.Key)...)
 		} else if t.Operator != corev1.TolerationOpExists {
-			p.invalid(path.Child("operator"), t.Operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
+			p.invalid(path.Child("operator"), t.Operator,
+				"operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
 		}
 		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
 			p.invalid(path.Child("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
 		}
-		oneOf(p.collector, path.Child("effect"), t.Effect, "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
+		oneOf(p.collector, path.Child("effect"), t.Effect, "", corev1.TaintEffectNoSchedule,
+			corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
 		switch t.Operator {
 		case "", corev1.TolerationOpEqual:
 			p.invalid(path.Child("value"), t.Value, validation.IsValidLabelValue(t.Value)...)
@@ -77,7 +85,8 @@ func (p *pod) tolerations() {
 				p.invalid(path.Child("value"), t.Value, "value must be empty when `operator` is 'Exists'")
 			}
 		default:
-			p.add(field.NotSupported(path.Child("operator"), t.Operator, []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}))
+			p.add(field.NotSupported(path.Child("operator"), t.Operator,
+				[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}))
 		}
 	}
 }

@@ -49,7 +49,8 @@ func (p *pod) volumes() {
 		v.unique(names, v.Name, v.path.Child("name"))
 		v.source()
 		if claim := v.PersistentVolumeClaim; claim != nil && p.Name != "" && created[claim.ClaimName] {
-			v.invalid(v.path.Child("persistentVolumeClaim", "claimName"), claim.ClaimName, "must not reference a PVC that gets created for an ephemeral volume")
+			v.invalid(v.path.Child("persistentVolumeClaim", "claimName"), claim.ClaimName,
+				"must not reference a PVC that gets created for an ephemeral volume")
 		}
 	}
 }
@@ -57,7 +58,8 @@ func (p *pod) volumes() {
 // source follows validateVolumeSource.
 func (v *volume) source() {
 	if s := sources(v.Volume); len(s) > 1 {
-		v.add(field.Forbidden(v.path.Child(s[1]), fmt.Sprintf("a volume must have one source, and it already has %s", s[0])))
+		v.add(field.Forbidden(v.path.Child(s[1]), fmt.Sprintf("a volume must have one source, and it already has %s",
+			s[0])))
 	}
 	v.local()
 	v.claim()
@@ -75,8 +77,10 @@ func (v *volume) local() {
 		v.required(s.Path, path.Child("path"))
 		v.noBacksteps(path.Child("path"), s.Path)
 		if s.Type != nil {
-			oneOf(v.collector, path.Child("type"), *s.Type, corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory,
-				corev1.HostPathFileOrCreate, corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev, corev1.HostPathBlockDev)
+			oneOf(v.collector, path.Child("type"), *s.Type, corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate,
+				corev1.HostPathDirectory,
+				corev1.HostPathFileOrCreate, corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev,
+				corev1.HostPathBlockDev)
 		}
 	}
 	if s := v.Secret; s != nil {
@@ -169,7 +173,8 @@ func (v *volume) network() {
 	}
 }
 
-var iscsiNames = regexp.MustCompile(`^(iqn.*iqn|iqn)\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$|^eui.[[:alnum:]]{16}$|^naa.[[:alnum:]]{32}$`)
+var iscsiNames = regexp.MustCompile(
+	`^(iqn.*iqn|iqn)\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$|^eui.[[:alnum:]]{16}$|^naa.[[:alnum:]]{32}$`)
 
 // iscsi follows validateISCSIVolumeSource.
 func (v *volume) iscsi(s *corev1.ISCSIVolumeSource, path *field.Path) {
@@ -188,7 +193,8 @@ func (v *volume) iscsi(s *corev1.ISCSIVolumeSource, path *field.Path) {
 		v.invalid(path.Child("initiatorName"), *s.InitiatorName, "must be valid format starting with iqn, eui, or naa")
 	}
 	if len(v.Name)+len(":")+len(s.TargetPortal) > 64 {
-		v.invalid(path.Child("targetPortal"), s.TargetPortal, "must have at most 64 characters together with the name of the volume and a colon if initiatorName is specified")
+		v.invalid(path.Child("targetPortal"), s.TargetPortal,
+			"must have at most 64 characters together with the name of the volume and a colon if initiatorName is specified")
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package workloads is what the kubelet and the controllers of Kubernetes do to objects on a healthy cluster: the status of Pods, Jobs,
-// claims and workloads. It has no clock, and takes no time.
+// Package workloads is what the kubelet and the controllers of Kubernetes do to objects on a healthy cluster: the
+// status of Pods, Jobs, claims and workloads. It has no clock, and takes no time.
 package workloads
 
 import (
@@ -63,20 +63,23 @@ var healthy = map[schema.GroupVersionKind]func(object *unstructured.Unstructured
 		return map[string]any{"startTime": now.Format(time.RFC3339), "active": parallelism, "ready": parallelism}
 	},
 	{Group: "apps", Version: "v1", Kind: "Deployment"}: rolledOut(func(n int64) map[string]any {
-		return map[string]any{"replicas": n, "updatedReplicas": n, "readyReplicas": n, "availableReplicas": n, "conditions": []any{
-			map[string]any{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"},
-			map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
-		}}
+		return map[string]any{"replicas": n, "updatedReplicas": n, "readyReplicas": n, "availableReplicas": n,
+			"conditions": []any{
+				map[string]any{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"},
+				map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+			}}
 	}),
 	{Group: "apps", Version: "v1", Kind: "ReplicaSet"}: rolledOut(func(n int64) map[string]any {
 		return map[string]any{"replicas": n, "fullyLabeledReplicas": n, "readyReplicas": n, "availableReplicas": n}
 	}),
 	{Group: "apps", Version: "v1", Kind: "StatefulSet"}: rolledOut(func(n int64) map[string]any {
-		return map[string]any{"replicas": n, "currentReplicas": n, "updatedReplicas": n, "readyReplicas": n, "availableReplicas": n}
+		return map[string]any{"replicas": n, "currentReplicas": n, "updatedReplicas": n, "readyReplicas": n,
+			"availableReplicas": n}
 	}),
 	{Group: "apps", Version: "v1", Kind: "DaemonSet"}: rolledOut(func(int64) map[string]any { // on one node
 		n := int64(1)
-		return map[string]any{"desiredNumberScheduled": n, "currentNumberScheduled": n, "updatedNumberScheduled": n, "numberReady": n, "numberAvailable": n}
+		return map[string]any{"desiredNumberScheduled": n, "currentNumberScheduled": n, "updatedNumberScheduled": n,
+			"numberReady": n, "numberAvailable": n}
 	}),
 }
 
@@ -116,23 +119,27 @@ func runningPod(pod *unstructured.Unstructured, now time.Time) map[string]any {
 			"state": map[string]any{"running": map[string]any{"startedAt": at}},
 		})
 	}
-	status := map[string]any{"phase": string(corev1.PodRunning), "startTime": at, "podIP": podAddress, "conditions": conditions}
+	status := map[string]any{"phase": string(corev1.PodRunning), "startTime": at, "podIP": podAddress,
+		"conditions": conditions}
 	if len(containers) > 0 {
 		status["containerStatuses"] = containers
 	}
 	return status
 }
 
-// GiveAddress gives a Service the address that the API server would, unless it needs none. It leaves other objects alone.
+// GiveAddress gives a Service the address that the API server would, unless it needs none. It leaves other objects
+// alone.
 func GiveAddress(service *unstructured.Unstructured) {
 	if service.GroupVersionKind() != serviceKind {
 		return
 	}
 	kind, _, _ := unstructured.NestedString(service.Object, "spec", "type")
-	if _, has, _ := unstructured.NestedString(service.Object, "spec", "clusterIP"); has || kind == string(corev1.ServiceTypeExternalName) {
+	if _, has, _ := unstructured.NestedString(service.Object, "spec", "clusterIP"); has ||
+		kind == string(corev1.ServiceTypeExternalName) {
 		return
 	}
-	_ = unstructured.SetNestedField(service.Object, serviceAddress, "spec", "clusterIP") // fails if spec is no struct, which nothing needs
+	// fails if spec is no struct, which nothing needs
+	_ = unstructured.SetNestedField(service.Object, serviceAddress, "spec", "clusterIP")
 }
 
 // End returns the patch of a Pod or a Job that ends; nil for other types.
@@ -153,7 +160,8 @@ func End(object *unstructured.Unstructured, succeeded bool, now time.Time) map[s
 		}
 		return map[string]any{"status": map[string]any{"phase": string(phase), "conditions": conditions}}
 	case schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}:
-		condition := map[string]any{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": at}
+		condition := map[string]any{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded",
+			"lastTransitionTime": at}
 		status := map[string]any{"active": nil, "ready": int64(0), "failed": int64(1), "conditions": []any{condition}}
 		if succeeded {
 			condition["type"], condition["reason"] = "Complete", "CompletionsReached"

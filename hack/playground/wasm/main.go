@@ -10,8 +10,8 @@ import (
 	"github.com/fescue-dev/fescue/hack/playground"
 )
 
-// main gives JavaScript the function fescue(request, send): send gets each part of the answer. Both are JSON. The function
-// itself returns at once, because Go must not block what calls it.
+// main gives JavaScript the function fescue(request, send): send gets each part of the answer. Both are JSON. The
+// function itself returns at once, because Go must not block what calls it.
 func main() {
 	js.Global().Set("fescue", js.FuncOf(func(_ js.Value, args []js.Value) any {
 		request, send := args[0].String(), args[1]

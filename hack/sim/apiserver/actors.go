@@ -21,8 +21,8 @@ func (s *Store) Changes() []Change { return s.changes }
 // Compact forgets the changes until now: a client that watches from an older version has to list again.
 func (s *Store) Compact() { s.forgotten = s.version }
 
-// Restore goes back to the state after so many of the writes, as a restore of etcd from an older copy does: versions are given once more,
-// and all watches break.
+// Restore goes back to the state after so many of the writes, as a restore of etcd from an older copy does: versions
+// are given once more, and all watches break.
 func (s *Store) Restore(writes int) {
 	s.undo(writes)
 	s.forgotten = s.version
@@ -65,7 +65,9 @@ func (s *Store) served(resource schema.GroupVersionResource) (*table, error) {
 }
 
 // Create creates an object, as a POST does.
-func (s *Store) Create(resource schema.GroupVersionResource, namespace string, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+func (s *Store) Create(
+	resource schema.GroupVersionResource, namespace string, object *unstructured.Unstructured, manager string,
+) (*unstructured.Unstructured, error) {
 	t, err := s.served(resource)
 	if err != nil {
 		return nil, err
@@ -82,25 +84,34 @@ func (s *Store) Get(resource schema.GroupVersionResource, name types.NamespacedN
 }
 
 // Update replaces an object, as a PUT does.
-func (s *Store) Update(resource schema.GroupVersionResource, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+func (s *Store) Update(
+	resource schema.GroupVersionResource, object *unstructured.Unstructured, manager string,
+) (*unstructured.Unstructured, error) {
 	return s.put(resource, false, object, manager)
 }
 
 // UpdateStatus replaces the status of an object, as a PUT does.
-func (s *Store) UpdateStatus(resource schema.GroupVersionResource, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+func (s *Store) UpdateStatus(
+	resource schema.GroupVersionResource, object *unstructured.Unstructured, manager string,
+) (*unstructured.Unstructured, error) {
 	return s.put(resource, true, object, manager)
 }
 
-func (s *Store) put(resource schema.GroupVersionResource, status bool, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+func (s *Store) put(
+	resource schema.GroupVersionResource, status bool, object *unstructured.Unstructured, manager string,
+) (*unstructured.Unstructured, error) {
 	t, err := s.served(resource)
 	if err != nil {
 		return nil, err
 	}
-	return s.update(t, key{object.GetNamespace(), object.GetName()}, status, object, author{manager: manager, user: manager})
+	return s.update(t, key{object.GetNamespace(), object.GetName()}, status, object,
+		author{manager: manager, user: manager})
 }
 
 // Delete deletes an object, as a DELETE with a policy does.
-func (s *Store) Delete(resource schema.GroupVersionResource, name types.NamespacedName, policy metav1.DeletionPropagation) error {
+func (s *Store) Delete(
+	resource schema.GroupVersionResource, name types.NamespacedName, policy metav1.DeletionPropagation,
+) error {
 	t, err := s.served(resource)
 	if err != nil {
 		return err

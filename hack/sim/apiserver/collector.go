@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Collect does what the garbage collector of Kubernetes does, once for each object, and reports whether it changed any: it deletes
-// what no owner is left of, and ends deletions that orphan or wait for what their object owns. Owners of types that are not served
-// are taken to exist.
+// Collect does what the garbage collector of Kubernetes does, once for each object, and reports whether it changed any:
+// it deletes what no owner is left of, and ends deletions that orphan or wait for what their object owns. Owners of
+// types that are not served are taken to exist.
 func (s *Store) Collect() (changed bool) {
 	c, before := collector{s}, s.version
 	s.each(func(t *table, k key, object *unstructured.Unstructured) {
@@ -40,16 +40,21 @@ func (s *Store) each(do func(*table, key, *unstructured.Unstructured)) {
 
 // remove deletes an object.
 func (s *Store) remove(t *table, k key, object *unstructured.Unstructured, policy metav1.DeletionPropagation) {
-	_, _, _ = s.delete(t, k, metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: metav1.NewUIDPreconditions(string(object.GetUID()))})
+	_, _, _ = s.delete(t, k,
+		metav1.DeleteOptions{PropagationPolicy: &policy,
+			Preconditions: metav1.NewUIDPreconditions(string(object.GetUID()))})
 }
 
 // collector is the garbage collector of a store.
 type collector struct{ store *Store }
 
 // owner returns the owner of a reference; nil if it is gone. isServed means that its type is known.
-func (c collector) owner(namespace string, reference metav1.OwnerReference) (owner *unstructured.Unstructured, isServed bool) {
+func (c collector) owner(
+	namespace string, reference metav1.OwnerReference,
+) (owner *unstructured.Unstructured, isServed bool) {
 	for _, t := range c.store.tables {
-		if t.GroupVersion().String() == reference.APIVersion && t.Kind == reference.Kind && c.store.types[t.GroupVersionResource] != gone {
+		if t.GroupVersion().String() == reference.APIVersion && t.Kind == reference.Kind &&
+			c.store.types[t.GroupVersionResource] != gone {
 			isServed = true
 			for _, in := range []string{namespace, ""} { // an owner has the same namespace, or none
 				if owner := t.objects[key{in, reference.Name}]; owner != nil && owner.GetUID() == reference.UID {
@@ -70,7 +75,8 @@ func (c collector) collect(t *table, k key, object *unstructured.Unstructured) {
 		case !isServed:
 			left = append(left, reference)
 		case owner == nil:
-		case owner.GetDeletionTimestamp() != nil && slices.Contains(owner.GetFinalizers(), metav1.FinalizerDeleteDependents):
+		case owner.GetDeletionTimestamp() != nil &&
+			slices.Contains(owner.GetFinalizers(), metav1.FinalizerDeleteDependents):
 			waited = true
 		default:
 			left = append(left, reference)
@@ -96,13 +102,16 @@ func (c collector) setOwners(t *table, object *unstructured.Unstructured, owners
 	c.store.write(t, changed, false)
 }
 
-// endDeletion takes the finalizers of the garbage collector off an object that is deleted, when what they wait for is done.
+// endDeletion takes the finalizers of the garbage collector off an object that is deleted, when what they wait for is
+// done.
 func (c collector) endDeletion(t *table, k key, object *unstructured.Unstructured) {
 	finalizers := object.GetFinalizers()
 	switch {
 	case slices.Contains(finalizers, metav1.FinalizerOrphanDependents):
 		for _, d := range c.dependents(object.GetUID()) {
-			c.setOwners(d.table, d.object, slices.DeleteFunc(d.object.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == object.GetUID() }))
+			c.setOwners(d.table, d.object,
+				slices.DeleteFunc(d.object.GetOwnerReferences(),
+					func(r metav1.OwnerReference) bool { return r.UID == object.GetUID() }))
 		}
 		finalizers = slices.DeleteFunc(finalizers, func(f string) bool { return f == metav1.FinalizerOrphanDependents })
 	case slices.Contains(finalizers, metav1.FinalizerDeleteDependents):
@@ -133,7 +142,8 @@ func (c collector) dependents(owner types.UID) (found []dependent) {
 		for _, object := range c.store.list(t, "") {
 			for _, reference := range object.GetOwnerReferences() {
 				if reference.UID == owner {
-					found = append(found, dependent{t, object, reference.BlockOwnerDeletion != nil && *reference.BlockOwnerDeletion})
+					found = append(found,
+						dependent{t, object, reference.BlockOwnerDeletion != nil && *reference.BlockOwnerDeletion})
 				}
 			}
 		}

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Definitions returns the resource of CRDs. In one that is applied, lists are atomic: that is true of no list of a CRD that two managers apply.
+// Definitions returns the resource of CRDs. In one that is applied, lists are atomic: that is true of no list of a CRD
+// that two managers apply.
 func Definitions() (Resource, error) {
 	crd := definition(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"),
 		apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)})
@@ -71,8 +72,10 @@ func (s definer) accept(crd *unstructured.Unstructured) {
 	}
 	crd = crd.DeepCopy()
 	var conditions []any
-	for _, is := range []apiextensionsv1.CustomResourceDefinitionConditionType{apiextensionsv1.NamesAccepted, apiextensionsv1.Established} {
-		conditions = append(conditions, map[string]any{"type": string(is), "status": string(apiextensionsv1.ConditionTrue)})
+	for _, is := range []apiextensionsv1.CustomResourceDefinitionConditionType{apiextensionsv1.NamesAccepted,
+		apiextensionsv1.Established} {
+		conditions = append(conditions,
+			map[string]any{"type": string(is), "status": string(apiextensionsv1.ConditionTrue)})
 	}
 	_ = unstructured.SetNestedSlice(crd.Object, conditions, "status", "conditions")
 	_, _ = s.UpdateStatus(definitions, crd, definingManager)
@@ -85,5 +88,6 @@ func (s definer) isDefined(resource schema.GroupVersionResource) bool {
 
 // endDefinition begins the deletion of a CRD.
 func (s definer) endDefinition(resource schema.GroupVersionResource) {
-	_ = s.Delete(definitions, types.NamespacedName{Name: resource.GroupResource().String()}, metav1.DeletePropagationBackground)
+	_ = s.Delete(definitions, types.NamespacedName{Name: resource.GroupResource().String()},
+		metav1.DeletePropagationBackground)
 }

@@ -8,7 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Faults are what goes wrong between clients and a server. The zero value is that nothing does, and that nothing takes time.
+// Faults are what goes wrong between clients and a server. The zero value is that nothing does, and that nothing takes
+// time.
 type Faults struct {
 	// Random returns a number from 0 to n-1. It must be safe for concurrent use.
 	Random func(n int) int
@@ -16,10 +17,11 @@ type Faults struct {
 	Delay time.Duration
 	// Of so many requests one fails, and one loses its answer after it was carried out; 0 is none.
 	Fail, Lose int
-	// Of so many events one breaks its watch, one is sent twice, and one is late by up to a minute, as all that follow it; 0 is none.
+	// Of so many events one breaks its watch, one is sent twice, and one is late by up to a minute, as all that follow
+	// it; 0 is none.
 	Break, Double, Lag int
-	// Of so many watches that resume, one is told that its version is forgotten, so that its client sees nothing of what was between; 0
-	// is none.
+	// Of so many watches that resume, one is told that its version is forgotten, so that its client sees nothing of
+	// what was between; 0 is none.
 	Forget int
 }
 

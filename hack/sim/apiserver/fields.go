@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// fields keeps the managedFields of the objects of a resource, and merges what is applied, by the library of the API server: one
-// manager for the objects and one for their status.
+// fields keeps the managedFields of the objects of a resource, and merges what is applied, by the library of the API
+// server: one manager for the objects and one for their status.
 type fields struct{ whole, status *managedfields.FieldManager }
 
 // ofKubernetes knows the types of Kubernetes: which lists are sets or maps.
@@ -33,7 +33,9 @@ func newFields(r Resource) (f fields, err error) {
 }
 
 // newFieldManager returns one of a resource or its status; reset are the fields that it cannot write.
-func newFieldManager(r Resource, kind schema.GroupVersionKind, subresource string, reset ...string) (*managedfields.FieldManager, error) {
+func newFieldManager(
+	r Resource, kind schema.GroupVersionKind, subresource string, reset ...string,
+) (*managedfields.FieldManager, error) {
 	filters := make(map[fieldpath.APIVersion]fieldpath.Filter)
 	if r.HasStatus {
 		set := fieldpath.NewSet()
@@ -43,13 +45,15 @@ func newFieldManager(r Resource, kind schema.GroupVersionKind, subresource strin
 		filters[fieldpath.APIVersion(kind.GroupVersion().String())] = fieldpath.NewExcludeSetFilter(set)
 	}
 	if !r.isCustom() {
-		return managedfields.NewDefaultFieldManager(ofKubernetes, objects{}, objects{}, objects{}, kind, kind.GroupVersion(), subresource, filters)
+		return managedfields.NewDefaultFieldManager(ofKubernetes, objects{}, objects{}, objects{}, kind,
+			kind.GroupVersion(), subresource, filters)
 	}
 	types, err := typesOf(r)
 	if err != nil {
 		return nil, err
 	}
-	return managedfields.NewDefaultCRDFieldManager(types, objects{}, r.rules, objects{}, kind, kind.GroupVersion(), subresource, filters)
+	return managedfields.NewDefaultCRDFieldManager(types, objects{}, r.rules, objects{}, kind, kind.GroupVersion(),
+		subresource, filters)
 }
 
 // typesOf returns those of a version of a CRD.
@@ -96,13 +100,18 @@ func (f fields) of(status bool) *managedfields.FieldManager {
 	return f.whole
 }
 
-// written returns an object as a manager has written it, with its managedFields. live is what was there; empty if nothing was.
-func (f fields) written(status bool, live, object *unstructured.Unstructured, manager string) *unstructured.Unstructured {
+// written returns an object as a manager has written it, with its managedFields. live is what was there; empty if
+// nothing was.
+func (f fields) written(
+	status bool, live, object *unstructured.Unstructured, manager string,
+) *unstructured.Unstructured {
 	return f.of(status).UpdateNoErrors(live, object.DeepCopy(), manager).(*unstructured.Unstructured)
 }
 
 // applied returns a live object, or an empty one, with what a manager applies to it.
-func (f fields) applied(status bool, live, given *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+func (f fields) applied(
+	status bool, live, given *unstructured.Unstructured, manager string, force bool,
+) (*unstructured.Unstructured, error) {
 	merged, err := f.of(status).Apply(live.DeepCopy(), given, manager, force)
 	switch {
 	case err == nil:

@@ -133,8 +133,9 @@ func (s *Server) carryOut(r *http.Request, body []byte) (code int, answer any, e
 
 func respond(r *http.Request, code int, body io.ReadCloser) *http.Response {
 	return &http.Response{
-		StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1, Request: r,
+		StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1, Request: r,
 	}
 }
 
@@ -166,7 +167,8 @@ func (s *Server) targetOf(r *http.Request) (found target, err error) {
 	case len(parts) > 3 && parts[0] == "apis":
 		resource.Group, resource.Version, parts = parts[1], parts[2], parts[3:]
 	default:
-		return found, apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "", 0, true)
+		return found, apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "",
+			0, true)
 	}
 	if len(parts) > 2 && parts[0] == "namespaces" {
 		found.namespace, parts = parts[1], parts[2:]
@@ -178,7 +180,8 @@ func (s *Server) targetOf(r *http.Request) (found target, err error) {
 	found.status = len(parts) == 3 && parts[2] == "status"
 	found.table = s.store.table(resource)
 	if found.table == nil || found.status && !found.HasStatus || len(parts) > 2 && !found.status {
-		return found, apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, resource.GroupResource(), found.name, "", 0, true)
+		return found, apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, resource.GroupResource(),
+			found.name, "", 0, true)
 	}
 	return found, nil
 }
@@ -230,12 +233,14 @@ func (s *Server) answer(r *http.Request, body []byte) (code int, answer any, err
 	return 0, nil, apierrors.NewMethodNotSupported(at.GroupResource(), r.Method)
 }
 
-// authorOf returns that of a request. As for the API server, a manager without a name has that at the start of the user agent.
+// authorOf returns that of a request. As for the API server, a manager without a name has that at the start of the user
+// agent.
 func authorOf(r *http.Request) author {
 	product, _, _ := strings.Cut(r.UserAgent(), "/")
 	query := r.URL.Query()
 	return author{
-		manager: cmp.Or(query.Get("fieldManager"), product), user: product, isStrict: query.Get("fieldValidation") == metav1.FieldValidationStrict,
+		manager: cmp.Or(query.Get("fieldManager"), product), user: product,
+		isStrict: query.Get("fieldValidation") == metav1.FieldValidationStrict,
 	}
 }
 
@@ -243,9 +248,10 @@ func authorOf(r *http.Request) author {
 func (s *Server) apply(r *http.Request, at target, body []byte) (code int, answer any, err error) {
 	manager := r.URL.Query().Get("fieldManager")
 	if manager == "" {
-		return 0, nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}, "", field.ErrorList{
-			field.Required(field.NewPath("fieldManager"), "is required for apply patch"),
-		})
+		return 0, nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}, "",
+			field.ErrorList{
+				field.Required(field.NewPath("fieldManager"), "is required for apply patch"),
+			})
 	}
 	given := new(unstructured.Unstructured)
 	text, err := yaml.YAMLToJSON(body)
@@ -255,7 +261,8 @@ func (s *Server) apply(r *http.Request, at target, body []byte) (code int, answe
 	if err != nil {
 		return 0, nil, apierrors.NewBadRequest(err.Error())
 	}
-	object, isNew, err := s.store.apply(at.table, at.key, at.status, given, authorOf(r), r.URL.Query().Get("force") == "true")
+	object, isNew, err := s.store.apply(at.table, at.key, at.status, given, authorOf(r),
+		r.URL.Query().Get("force") == "true")
 	if isNew {
 		return http.StatusCreated, object, err
 	}
@@ -301,7 +308,8 @@ func (s *Server) patch(at target, kind types.PatchType, body []byte, by author) 
 			text, err = p.Apply(text)
 		}
 	default:
-		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, http.MethodPatch, at.GroupResource(), at.name, string(kind), 0, true)
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, http.MethodPatch,
+			at.GroupResource(), at.name, string(kind), 0, true)
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -322,10 +330,12 @@ func (s *Server) patch(at target, kind types.PatchType, body []byte, by author) 
 	if changed.GetResourceVersion() == "" {
 		changed.SetResourceVersion(live.GetResourceVersion())
 	}
-	return s.store.replacePatched(at.table, at.key, live, at.status, at.written(at.status, live, changed, by.manager), by, false)
+	return s.store.replacePatched(at.table, at.key, live, at.status, at.written(at.status, live, changed, by.manager),
+		by, false)
 }
 
-// delete deletes an object. What is gone is answered with a status, and what has to wait for its finalizers with the object.
+// delete deletes an object. What is gone is answered with a status, and what has to wait for its finalizers with the
+// object.
 func (s *Server) delete(at target, body []byte) (code int, answer any, err error) {
 	var options metav1.DeleteOptions
 	if len(body) > 0 {
@@ -339,6 +349,7 @@ func (s *Server) delete(at target, body []byte) (code int, answer any, err error
 	}
 	return http.StatusOK, metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
-		Details: &metav1.StatusDetails{Name: at.name, Group: at.Group, Kind: at.GroupResource().Resource, UID: object.GetUID()},
+		Details: &metav1.StatusDetails{Name: at.name, Group: at.Group, Kind: at.GroupResource().Resource,
+			UID: object.GetUID()},
 	}, nil
 }

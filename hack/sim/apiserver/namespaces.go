@@ -18,8 +18,8 @@ func (s *Store) EndNamespace(name string) {
 	}
 }
 
-// BeginNamespace creates a namespace again, if it is gone, and reports whether it exists and is not being deleted. Any namespace exists
-// until it ends.
+// BeginNamespace creates a namespace again, if it is gone, and reports whether it exists and is not being deleted. Any
+// namespace exists until it ends.
 func (s *Store) BeginNamespace(name string) bool {
 	if s.namespaces[name] == gone {
 		delete(s.namespaces, name)
@@ -56,8 +56,8 @@ func (s *Store) Serves(resource schema.GroupVersionResource) bool { return s.tab
 // The states of a namespace or of a CRD that is being deleted, or was.
 const ends, gone = "ends", "gone"
 
-// Empty does what the controllers of namespaces and of CRDs do: it deletes what is in namespaces and of types that end. A type that is gone is
-// not served any more.
+// Empty does what the controllers of namespaces and of CRDs do: it deletes what is in namespaces and of types that end.
+// A type that is gone is not served any more.
 func (s *Store) Empty() {
 	definer{s}.define()
 	leftIn, leftOf := make(map[string]bool), make(map[schema.GroupVersionResource]bool)
@@ -92,9 +92,11 @@ func (s *Store) mayBeIn(t *table, namespace, name string) error {
 	case gone:
 		return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, namespace)
 	case ends:
-		err := apierrors.NewForbidden(t.GroupResource(), name, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
+		err := apierrors.NewForbidden(t.GroupResource(), name,
+			fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
 		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
-			Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", namespace), Field: "metadata.namespace",
+			Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", namespace),
+			Field: "metadata.namespace",
 		})
 		return err
 	}

@@ -23,8 +23,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// crdRules are those of a version of a CRD for its objects, in the steps in which the API server takes them: it has them in a package that
-// links etcd.
+// crdRules are those of a version of a CRD for its objects, in the steps in which the API server takes them: it has
+// them in a package that links etcd.
 type crdRules struct {
 	structural *structuralschema.Structural
 	whole      validation.SchemaValidator
@@ -34,7 +34,8 @@ type crdRules struct {
 
 func rulesOf(crd *apiextensionsv1.CustomResourceDefinition, version string) (*crdRules, error) {
 	var internal apiextensions.CustomResourceDefinition
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, &internal, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd,
+		&internal, nil); err != nil {
 		return nil, err
 	}
 	of, err := apiextensions.GetSchemaForVersion(&internal, version)
@@ -58,8 +59,8 @@ func rulesOf(crd *apiextensionsv1.CustomResourceDefinition, version string) (*cr
 	return r, nil
 }
 
-// compilePatterns compiles the patterns of a schema. The library has a cache of them for the process, and locks it when it compiles one:
-// then a history would go on in another way than after one that has compiled the same.
+// compilePatterns compiles the patterns of a schema. The library has a cache of them for the process, and locks it when
+// it compiles one: then a history would go on in another way than after one that has compiled the same.
 func compilePatterns(of *apiextensions.JSONSchemaProps) {
 	_ = validate.Pattern("", "", "", of.Pattern)
 	each := func(all map[string]apiextensions.JSONSchemaProps) {
@@ -86,13 +87,15 @@ func compilePatterns(of *apiextensions.JSONSchemaProps) {
 	}
 }
 
-// decode changes an object as the API server does when it decodes it: it drops fields that the schema does not know, which it returns,
-// and nulls, and sets defaults.
+// decode changes an object as the API server does when it decodes it: it drops fields that the schema does not know,
+// which it returns, and nulls, and sets defaults.
 func (r *crdRules) decode(object *unstructured.Unstructured) (unknown []string, err error) {
 	metadata := object.Object["metadata"]
-	unknown = pruning.PruneWithOptions(object.Object, r.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	unknown = pruning.PruneWithOptions(object.Object, r.structural, true,
+		structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	defaulting.PruneNonNullableNullsWithoutDefaults(object.Object, r.structural)
-	if err, _ := objectmeta.CoerceWithOptions(nil, object.Object, r.structural, false, objectmeta.CoerceOptions{}); err != nil {
+	if err, _ := objectmeta.CoerceWithOptions(nil, object.Object, r.structural, false,
+		objectmeta.CoerceOptions{}); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if metadata != nil {
@@ -127,7 +130,8 @@ func (r *crdRules) problems(status bool, object, live *unstructured.Unstructured
 	case !status:
 		found = validation.ValidateCustomResourceUpdate(nil, object.Object, old, r.whole, validating...)
 	case exists && r.status != nil:
-		found = validation.ValidateCustomResourceUpdate(field.NewPath("status"), value, old["status"], r.status, validating...)
+		found = validation.ValidateCustomResourceUpdate(field.NewPath("status"), value, old["status"], r.status,
+			validating...)
 	}
 	ctx := context.Background()
 	if !status {
@@ -139,11 +143,13 @@ func (r *crdRules) problems(status bool, object, live *unstructured.Unstructured
 	if slices.ContainsFunc(found, isBlocking) {
 		return append(found, field.Invalid(nil, nil, "rules of CEL are not evaluated"))
 	}
-	wrong, _ := r.cel.Validate(ctx, nil, r.structural, object.Object, old, celconfig.RuntimeCELCostBudget, evaluating...)
+	wrong, _ := r.cel.Validate(ctx, nil, r.structural, object.Object, old, celconfig.RuntimeCELCostBudget,
+		evaluating...)
 	return append(found, wrong...)
 }
 
 // blocking are the errors after which no rule of CEL is evaluated.
-var blocking = []field.ErrorType{field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid}
+var blocking = []field.ErrorType{field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong,
+	field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid}
 
 func isBlocking(err *field.Error) bool { return slices.Contains(blocking, err.Type) }

@@ -1,5 +1,5 @@
-// Package apiserver is a model of the Kubernetes API server, in memory, for simulations: what it answers to requests, and what
-// watches see. Its tests send the same requests to it and to a real API server.
+// Package apiserver is a model of the Kubernetes API server, in memory, for simulations: what it answers to requests,
+// and what watches see. Its tests send the same requests to it and to a real API server.
 package apiserver
 
 import (
@@ -32,10 +32,11 @@ import (
 type Resource struct {
 	schema.GroupVersionResource
 	Kind string
-	// IsClusterScoped means that objects have no namespace, HasStatus that the status is a subresource, and HasGeneration that
-	// objects count the changes of their spec.
+	// IsClusterScoped means that objects have no namespace, HasStatus that the status is a subresource, and
+	// HasGeneration that objects count the changes of their spec.
 	IsClusterScoped, HasStatus, HasGeneration bool
-	// CRD defines it, unless Kubernetes has it: then an update need not name the version that it changes, and objects may be anything.
+	// CRD defines it, unless Kubernetes has it: then an update need not name the version that it changes, and objects
+	// may be anything.
 	CRD *apiextensionsv1.CustomResourceDefinition
 
 	rules *crdRules
@@ -57,8 +58,9 @@ func Custom(crd *apiextensionsv1.CustomResourceDefinition) (r Resource, err erro
 		return r, err
 	}
 	r = Resource{
-		GroupVersionResource: schema.GroupVersionResource{Group: crd.Spec.Group, Version: version, Resource: crd.Spec.Names.Plural},
-		Kind:                 crd.Spec.Names.Kind, IsClusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped,
+		GroupVersionResource: schema.GroupVersionResource{Group: crd.Spec.Group, Version: version,
+			Resource: crd.Spec.Names.Plural},
+		Kind: crd.Spec.Names.Kind, IsClusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped,
 		HasStatus: subresources != nil && subresources.Status != nil, HasGeneration: true, CRD: crd, rules: rules,
 	}
 	r.fields, err = newFields(r)
@@ -67,16 +69,22 @@ func Custom(crd *apiextensionsv1.CustomResourceDefinition) (r Resource, err erro
 
 // withStatus are the types of Kubernetes that have a status, and whether they have a generation.
 var withStatus = map[schema.GroupKind]bool{
-	{Kind: "Pod"}: true, {Kind: "Service"}: false, {Kind: "PersistentVolumeClaim"}: false, {Kind: "Namespace"}: false, {Kind: "ResourceQuota"}: false,
-	{Group: "apps", Kind: "Deployment"}: true, {Group: "apps", Kind: "StatefulSet"}: true, {Group: "apps", Kind: "DaemonSet"}: true, {Group: "apps", Kind: "ReplicaSet"}: true,
-	{Group: "batch", Kind: "Job"}: true, {Group: "batch", Kind: "CronJob"}: true, {Group: "policy", Kind: "PodDisruptionBudget"}: true,
-	{Group: "networking.k8s.io", Kind: "Ingress"}: true, {Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: false,
+	{Kind: "Pod"}: true, {Kind: "Service"}: false, {Kind: "PersistentVolumeClaim"}: false, {Kind: "Namespace"}: false,
+	{Kind: "ResourceQuota"}:             false,
+	{Group: "apps", Kind: "Deployment"}: true, {Group: "apps", Kind: "StatefulSet"}: true,
+	{Group: "apps", Kind: "DaemonSet"}: true, {Group: "apps", Kind: "ReplicaSet"}: true,
+	{Group: "batch", Kind: "Job"}: true, {Group: "batch", Kind: "CronJob"}: true,
+	{Group: "policy", Kind: "PodDisruptionBudget"}:          true,
+	{Group: "networking.k8s.io", Kind: "Ingress"}:           true,
+	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: false,
 }
 
 // ofCluster are the types of Kubernetes without namespaces that kinds have children of.
 var ofCluster = sets.New(
-	schema.GroupKind{Kind: "Namespace"}, schema.GroupKind{Kind: "PersistentVolume"}, schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"},
-	schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}, schema.GroupKind{Group: "storage.k8s.io", Kind: "StorageClass"},
+	schema.GroupKind{Kind: "Namespace"}, schema.GroupKind{Kind: "PersistentVolume"},
+	schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"},
+	schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"},
+	schema.GroupKind{Group: "storage.k8s.io", Kind: "StorageClass"},
 	schema.GroupKind{Group: "scheduling.k8s.io", Kind: "PriorityClass"},
 )
 
@@ -89,17 +97,22 @@ func Of(kind schema.GroupVersionKind) (Resource, error) {
 }
 
 // definition returns a CRD for a type with namespaces and a status, whose objects have a schema.
-func definition(kind schema.GroupVersionKind, of apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
+func definition(
+	kind schema.GroupVersionKind, of apiextensionsv1.JSONSchemaProps,
+) *apiextensionsv1.CustomResourceDefinition {
 	plural, singular := meta.UnsafeGuessKindToResource(kind)
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural.GroupResource().String()},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: kind.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural.Resource, Singular: singular.Resource, Kind: kind.Kind, ListKind: kind.Kind + "List"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural.Resource, Singular: singular.Resource,
+				Kind: kind.Kind, ListKind: kind.Kind + "List"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: kind.Version, Served: true, Storage: true,
-				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &of},
-				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &of},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{
+					Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
+				},
 			}},
 		},
 	}
@@ -110,7 +123,8 @@ func builtIn(kind schema.GroupVersionKind) (r Resource, err error) {
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	hasGeneration, hasStatus := withStatus[kind.GroupKind()]
 	r = Resource{
-		GroupVersionResource: resource, Kind: kind.Kind, IsClusterScoped: ofCluster.Has(kind.GroupKind()), HasStatus: hasStatus, HasGeneration: hasGeneration,
+		GroupVersionResource: resource, Kind: kind.Kind, IsClusterScoped: ofCluster.Has(kind.GroupKind()),
+		HasStatus: hasStatus, HasGeneration: hasGeneration,
 	}
 	r.fields, err = newFields(r)
 	return r, err
@@ -125,8 +139,8 @@ type key struct{ namespace, name string }
 type table struct {
 	Resource
 	objects map[key]*unstructured.Unstructured
-	// dropped are the objects that are stored with empty fields of the metadata, which nobody sees: so the next write changes them,
-	// even if it is the same.
+	// dropped are the objects that are stored with empty fields of the metadata, which nobody sees: so the next write
+	// changes them, even if it is the same.
 	dropped map[key]bool
 }
 
@@ -141,8 +155,8 @@ type Change struct {
 	table *table
 }
 
-// Store has all objects, and decides what requests do to them. Nothing in it waits, and it is not safe for concurrent use. Objects
-// that it returns must not be changed.
+// Store has all objects, and decides what requests do to them. Nothing in it waits, and it is not safe for concurrent
+// use. Objects that it returns must not be changed.
 type Store struct {
 	// Webhooks are called when objects are written; nil are none.
 	Webhooks *Webhooks
@@ -191,12 +205,14 @@ func (c Change) String() string {
 			what = fmt.Sprintf("managedFields only: %v → %v", c.Before.GetManagedFields(), c.After.GetManagedFields())
 		}
 	}
-	return fmt.Sprintf("%s %d %s %s %s/%s/%s %s", c.At.Format(Clock), c.Version, c.By, verb, object.GetKind(), object.GetNamespace(), object.GetName(), what)
+	return fmt.Sprintf("%s %d %s %s %s/%s/%s %s", c.At.Format(Clock), c.Version, c.By, verb, object.GetKind(),
+		object.GetNamespace(), object.GetName(), what)
 }
 
 // changes returns the fields that differ in two values, but for those that change with every write.
 func changes(path string, before, after any) (all []string) {
-	if path == ".metadata.managedFields" || path == ".metadata.resourceVersion" || path == ".metadata.generation" || equality.Semantic.DeepEqual(before, after) {
+	if path == ".metadata.managedFields" || path == ".metadata.resourceVersion" || path == ".metadata.generation" ||
+		equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
 	switch a := before.(type) {
@@ -215,7 +231,8 @@ func changes(path string, before, after any) (all []string) {
 			return all
 		}
 	}
-	return []string{fmt.Sprintf("%s: %.200s → %.200s", strings.TrimPrefix(path, "."), fmt.Sprint(before), fmt.Sprint(after))}
+	return []string{fmt.Sprintf("%s: %.200s → %.200s", strings.TrimPrefix(path, "."), fmt.Sprint(before),
+		fmt.Sprint(after))}
 }
 
 // firstVersion is that of an empty store. An API server has older ones, which it does not remember.
@@ -223,9 +240,11 @@ const firstVersion = 100
 
 // NewStore returns a store that serves resources, with no objects. now is the clock.
 func NewStore(now func() time.Time, resources ...Resource) *Store {
-	s := &Store{now: now, version: firstVersion, forgotten: firstVersion, namespaces: make(map[string]string), types: make(map[schema.GroupVersionResource]string)}
+	s := &Store{now: now, version: firstVersion, forgotten: firstVersion, namespaces: make(map[string]string),
+		types: make(map[schema.GroupVersionResource]string)}
 	for _, r := range resources {
-		s.tables = append(s.tables, &table{Resource: r, objects: make(map[key]*unstructured.Unstructured), dropped: make(map[key]bool)})
+		s.tables = append(s.tables, &table{Resource: r, objects: make(map[key]*unstructured.Unstructured),
+			dropped: make(map[key]bool)})
 	}
 	return s
 }
@@ -281,7 +300,9 @@ type author struct {
 }
 
 // create adds an object that an author has written.
-func (s *Store) create(t *table, namespace string, given *unstructured.Unstructured, by author) (*unstructured.Unstructured, error) {
+func (s *Store) create(
+	t *table, namespace string, given *unstructured.Unstructured, by author,
+) (*unstructured.Unstructured, error) {
 	object, err := t.decode(given, by.isStrict)
 	if err != nil {
 		return nil, err
@@ -290,7 +311,9 @@ func (s *Store) create(t *table, namespace string, given *unstructured.Unstructu
 }
 
 // add adds an object that has managedFields.
-func (s *Store) add(t *table, namespace string, object *unstructured.Unstructured, by author, dropped bool) (*unstructured.Unstructured, error) {
+func (s *Store) add(
+	t *table, namespace string, object *unstructured.Unstructured, by author, dropped bool,
+) (*unstructured.Unstructured, error) {
 	if err := inNamespace(object, namespace); err != nil {
 		return nil, err
 	}
@@ -347,13 +370,15 @@ func (s *Store) timestamp() metav1.Time {
 
 // plain returns how the API server answers an error that has no status.
 func plain(message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: message}}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure,
+		Code: http.StatusInternalServerError, Message: message}}
 }
 
 // named returns why an object cannot have the name of a request.
 func named(object *unstructured.Unstructured, name string) error {
 	if object.GetName() != name {
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", object.GetName(), name))
+		return apierrors.NewBadRequest(
+			fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", object.GetName(), name))
 	}
 	return nil
 }
@@ -361,13 +386,14 @@ func named(object *unstructured.Unstructured, name string) error {
 // inNamespace returns why an object cannot be in the namespace of a request.
 func inNamespace(object *unstructured.Unstructured, namespace string) error {
 	if named := object.GetNamespace(); named != "" && named != namespace {
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return apierrors.NewBadRequest(
+			"the namespace of the provided object does not match the namespace sent on the request")
 	}
 	return nil
 }
 
-// canonical returns a copy of an object without the empty fields that the API server drops when it decodes it: those of the metadata, and
-// the lists of Kubernetes' own types. It reports whether the metadata had such.
+// canonical returns a copy of an object without the empty fields that the API server drops when it decodes it: those of
+// the metadata, and the lists of Kubernetes' own types. It reports whether the metadata had such.
 func (t *table) canonical(given *unstructured.Unstructured) (object *unstructured.Unstructured, dropped bool) {
 	object = given.DeepCopy()
 	metadata, _ := object.Object["metadata"].(map[string]any)
@@ -409,12 +435,14 @@ func (t *table) isTyped(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind() == t.GroupVersion().WithKind(t.Kind)
 }
 
-// decodable returns why the API server cannot decode an object. What a CRD defines is decoded whatever it says, and validated later.
+// decodable returns why the API server cannot decode an object. What a CRD defines is decoded whatever it says, and
+// validated later.
 func (t *table) decodable(object *unstructured.Unstructured) error {
 	if t.isTyped(object) || t.isCustom() {
 		return nil
 	}
-	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s", object.GetKind(), object.GetAPIVersion(), t.Kind))
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s", object.GetKind(),
+		object.GetAPIVersion(), t.Kind))
 }
 
 // decode returns a copy of an object as the API server decodes it.
@@ -461,7 +489,9 @@ func (t *table) validName() validation.ValidateNameFunc {
 }
 
 // update replaces an object, or its status, by what an author has written.
-func (s *Store) update(t *table, k key, status bool, given *unstructured.Unstructured, by author) (*unstructured.Unstructured, error) {
+func (s *Store) update(
+	t *table, k key, status bool, given *unstructured.Unstructured, by author,
+) (*unstructured.Unstructured, error) {
 	object, err := t.decode(given, by.isStrict)
 	if err != nil {
 		return nil, err
@@ -471,7 +501,8 @@ func (s *Store) update(t *table, k key, status bool, given *unstructured.Unstruc
 		return nil, err
 	}
 	if uid := given.GetUID(); uid != "" && uid != live.GetUID() {
-		return nil, t.conflict(k.name, "Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, live.GetUID())
+		return nil, t.conflict(k.name, "Precondition failed: UID in precondition: %v, UID in object meta: %v", uid,
+			live.GetUID())
 	}
 	if err := t.isCurrent(k, live, given); err != nil {
 		return nil, err
@@ -480,7 +511,9 @@ func (s *Store) update(t *table, k key, status bool, given *unstructured.Unstruc
 }
 
 // apply merges what an author applies to an object, or to its status, and creates the object if there is none.
-func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstructured, by author, force bool) (object *unstructured.Unstructured, isNew bool, err error) {
+func (s *Store) apply(
+	t *table, k key, status bool, given *unstructured.Unstructured, by author, force bool,
+) (object *unstructured.Unstructured, isNew bool, err error) {
 	live := t.objects[k]
 	if live == nil && status {
 		return nil, false, t.notFound(k.name)
@@ -502,7 +535,9 @@ func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstruct
 		return object, false, err
 	}
 	if uid := merged.GetUID(); uid != "" {
-		return nil, false, t.conflict(k.name, "uid mismatch: the provided object specified uid %s, and no existing object was found", uid)
+		return nil, false,
+			t.conflict(k.name, "uid mismatch: the provided object specified uid %s, and no existing object was found",
+				uid)
 	}
 	if err := named(merged, k.name); err != nil {
 		return nil, false, err
@@ -513,7 +548,10 @@ func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstruct
 }
 
 // replacePatched replaces an object by one that has been patched and has its managedFields.
-func (s *Store) replacePatched(t *table, k key, live *unstructured.Unstructured, status bool, patched *unstructured.Unstructured, by author, dropped bool) (*unstructured.Unstructured, error) {
+func (s *Store) replacePatched(
+	t *table, k key, live *unstructured.Unstructured, status bool, patched *unstructured.Unstructured, by author,
+	dropped bool,
+) (*unstructured.Unstructured, error) {
 	if err := t.mayChange(k, live, patched); err != nil {
 		return nil, err
 	}
@@ -526,8 +564,8 @@ func (s *Store) replacePatched(t *table, k key, live *unstructured.Unstructured,
 	return s.replace(t, k, live, status, patched, by, dropped)
 }
 
-// mayChange returns why an object cannot be replaced by another, in the order in which the API server asks. live is nil if there is
-// none.
+// mayChange returns why an object cannot be replaced by another, in the order in which the API server asks. live is nil
+// if there is none.
 func (t *table) mayChange(k key, live, given *unstructured.Unstructured) error {
 	if err := named(given, k.name); err != nil {
 		return err
@@ -545,7 +583,8 @@ func (t *table) mayChange(k key, live, given *unstructured.Unstructured) error {
 func (t *table) isCurrent(k key, live, given *unstructured.Unstructured) error {
 	switch version := given.GetResourceVersion(); {
 	case version == "" && t.isCustom():
-		return t.invalid(k.name, field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"))
+		return t.invalid(k.name, field.Invalid(field.NewPath("metadata", "resourceVersion"), 0,
+			"must be specified for an update"))
 	case version != "" && version != live.GetResourceVersion():
 		return t.modified(k.name)
 	}
@@ -558,7 +597,8 @@ func (t *table) conflict(name, format string, args ...any) error {
 
 // modified is the conflict of a write that is based on an older version.
 func (t *table) modified(name string) error {
-	return t.conflict(name, "the object has been modified; please apply your changes to the latest version and try again")
+	return t.conflict(name,
+		"the object has been modified; please apply your changes to the latest version and try again")
 }
 
 func (t *table) invalid(name string, errs ...*field.Error) error {
@@ -566,7 +606,10 @@ func (t *table) invalid(name string, errs ...*field.Error) error {
 }
 
 // replace stores a changed object, which has its managedFields, or its status alone, and keeps what nobody can change.
-func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status bool, given *unstructured.Unstructured, by author, dropped bool) (*unstructured.Unstructured, error) {
+func (s *Store) replace(
+	t *table, k key, live *unstructured.Unstructured, status bool, given *unstructured.Unstructured, by author,
+	dropped bool,
+) (*unstructured.Unstructured, error) {
 	object, err := s.mutated(t, status, given, live, by)
 	if err != nil {
 		return nil, err
@@ -589,9 +632,11 @@ func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status
 	object.SetDeletionTimestamp(live.GetDeletionTimestamp())
 	object.SetDeletionGracePeriodSeconds(live.GetDeletionGracePeriodSeconds())
 	object.SetGeneration(live.GetGeneration())
-	if added := sets.New(object.GetFinalizers()...).Difference(sets.New(live.GetFinalizers()...)); live.GetDeletionTimestamp() != nil && added.Len() > 0 {
+	if added := sets.New(object.GetFinalizers()...).Difference(
+		sets.New(live.GetFinalizers()...)); live.GetDeletionTimestamp() != nil && added.Len() > 0 {
 		return nil, t.invalid(k.name, field.Forbidden(field.NewPath("metadata", "finalizers"),
-			fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", sets.List(added))))
+			fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v",
+				sets.List(added))))
 	}
 	if err := s.validated(t, status, object, live, by); err != nil {
 		return nil, err
@@ -599,7 +644,8 @@ func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status
 	if equality.Semantic.DeepEqual(withoutTimes(object), withoutTimes(live)) && !dropped && !t.dropped[k] {
 		return live, nil // it keeps its version
 	}
-	if t.HasGeneration && !status && !equality.Semantic.DeepEqual(withoutMetadata(object, t), withoutMetadata(live, t)) {
+	if t.HasGeneration && !status && !equality.Semantic.DeepEqual(withoutMetadata(object, t),
+		withoutMetadata(live, t)) {
 		object.SetGeneration(live.GetGeneration() + 1)
 	}
 	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
@@ -628,17 +674,24 @@ func withoutMetadata(object *unstructured.Unstructured, t *table) map[string]any
 }
 
 // delete deletes an object, or marks it if it has finalizers. isGone reports that nothing is left.
-func (s *Store) delete(t *table, k key, options metav1.DeleteOptions) (object *unstructured.Unstructured, isGone bool, err error) {
+func (s *Store) delete(
+	t *table, k key, options metav1.DeleteOptions,
+) (object *unstructured.Unstructured, isGone bool, err error) {
 	live, err := s.get(t, k)
 	if err != nil {
 		return nil, false, err
 	}
 	if p := options.Preconditions; p != nil {
 		if p.UID != nil && *p.UID != live.GetUID() {
-			return nil, false, t.conflict(k.name, "Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, live.GetUID())
+			return nil, false,
+				t.conflict(k.name, "Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID,
+					live.GetUID())
 		}
 		if p.ResourceVersion != nil && *p.ResourceVersion != live.GetResourceVersion() {
-			return nil, false, t.conflict(k.name, "Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, live.GetResourceVersion())
+			return nil, false,
+				t.conflict(k.name,
+					"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
+					*p.ResourceVersion, live.GetResourceVersion())
 		}
 	}
 	object = live.DeepCopy()
@@ -682,8 +735,8 @@ func (s *Store) write(t *table, object *unstructured.Unstructured, dropped bool)
 	return object
 }
 
-// asRead returns a value with the numbers that a client reads of it: JSON writes 1.0 as 1, which is an integer. Parts of the value may be
-// those of the state before, which clients read meanwhile.
+// asRead returns a value with the numbers that a client reads of it: JSON writes 1.0 as 1, which is an integer. Parts
+// of the value may be those of the state before, which clients read meanwhile.
 func asRead(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -720,7 +773,8 @@ func (s *Store) since(version int) ([]Change, error) {
 	if version < s.forgotten {
 		return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, s.forgotten))
 	}
-	first, _ := slices.BinarySearchFunc(s.changes, version+1, func(c Change, version int) int { return c.Version - version })
+	first, _ := slices.BinarySearchFunc(s.changes, version+1,
+		func(c Change, version int) int { return c.Version - version })
 	return s.changes[first:], nil
 }
 

@@ -44,12 +44,13 @@ func viewOf(r *http.Request, at target) (view, error) {
 const nameField, namespaceField = "metadata.name", "metadata.namespace"
 
 func (v view) has(object *unstructured.Unstructured) bool {
-	return object != nil && (v.namespace == "" || object.GetNamespace() == v.namespace) && v.selector.Matches(labels.Set(object.GetLabels())) &&
+	return object != nil && (v.namespace == "" || object.GetNamespace() == v.namespace) &&
+		v.selector.Matches(labels.Set(object.GetLabels())) &&
 		v.named.Matches(fieldselector.Set{nameField: object.GetName(), namespaceField: object.GetNamespace()})
 }
 
-// event returns how a watch sees a change; the type is "" if it does not. An object that leaves the view looks deleted, as it was
-// before, with the version of the change.
+// event returns how a watch sees a change; the type is "" if it does not. An object that leaves the view looks deleted,
+// as it was before, with the version of the change.
 func (v view) event(c Change) (watch.EventType, *unstructured.Unstructured) {
 	if c.table != v.table {
 		return "", nil
@@ -93,8 +94,10 @@ func (s *Server) watch(r *http.Request, at target) (*watcher, error) {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if w.version > s.store.version {
-		err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", w.version, s.store.version), 1)
-		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+		err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", w.version,
+			s.store.version), 1)
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge,
+			Message: "Too large resource version"}}
 		return nil, err
 	}
 	initial := query.Get("sendInitialEvents") == "true"
@@ -112,7 +115,8 @@ func (s *Server) watch(r *http.Request, at target) (*watcher, error) {
 	if initial && query.Get("allowWatchBookmarks") == "true" {
 		w.add(watch.Bookmark, map[string]any{
 			"apiVersion": at.GroupVersion().String(), "kind": at.Kind,
-			"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.store.version), "annotations": map[string]any{metav1.InitialEventsAnnotationKey: "true"}},
+			"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.store.version),
+				"annotations": map[string]any{metav1.InitialEventsAnnotationKey: "true"}},
 		})
 	}
 	seconds, err := strconv.Atoi(query.Get("timeoutSeconds"))

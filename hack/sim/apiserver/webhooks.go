@@ -22,8 +22,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// Webhooks are those that are called when objects are written: first those that change them, in their order, and then, when the object
-// has been found valid, those that validate it. What selects namespaces is not asked.
+// Webhooks are those that are called when objects are written: first those that change them, in their order, and then,
+// when the object has been found valid, those that validate it. What selects namespaces is not asked.
 type Webhooks struct {
 	mutating, validating []webhook.WebhookAccessor
 	call                 Call
@@ -33,13 +33,18 @@ type Webhooks struct {
 type Call func(path string, review *admissionv1.AdmissionReview) (*admissionv1.AdmissionReview, error)
 
 // NewWebhooks returns those of configurations.
-func NewWebhooks(mutating *admissionregistrationv1.MutatingWebhookConfiguration, validating *admissionregistrationv1.ValidatingWebhookConfiguration, call Call) *Webhooks {
+func NewWebhooks(
+	mutating *admissionregistrationv1.MutatingWebhookConfiguration,
+	validating *admissionregistrationv1.ValidatingWebhookConfiguration, call Call,
+) *Webhooks {
 	w := &Webhooks{call: call}
 	for i := range mutating.Webhooks {
-		w.mutating = append(w.mutating, webhook.NewMutatingWebhookAccessor(fmt.Sprint("m", i), mutating.Name, &mutating.Webhooks[i]))
+		w.mutating = append(w.mutating, webhook.NewMutatingWebhookAccessor(fmt.Sprint("m", i), mutating.Name,
+			&mutating.Webhooks[i]))
 	}
 	for i := range validating.Webhooks {
-		w.validating = append(w.validating, webhook.NewValidatingWebhookAccessor(fmt.Sprint("v", i), validating.Name, &validating.Webhooks[i]))
+		w.validating = append(w.validating, webhook.NewValidatingWebhookAccessor(fmt.Sprint("v", i), validating.Name,
+			&validating.Webhooks[i]))
 	}
 	return w
 }
@@ -48,7 +53,9 @@ func NewWebhooks(mutating *admissionregistrationv1.MutatingWebhookConfiguration,
 var conditions = cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 
 // mutated returns an object as the webhooks change it. live is what it replaces; nil is nothing.
-func (s *Store) mutated(t *table, status bool, object, live *unstructured.Unstructured, by author) (*unstructured.Unstructured, error) {
+func (s *Store) mutated(
+	t *table, status bool, object, live *unstructured.Unstructured, by author,
+) (*unstructured.Unstructured, error) {
 	if s.Webhooks == nil {
 		return object, nil
 	}
@@ -105,7 +112,9 @@ func (s *Store) validated(t *table, status bool, object, live *unstructured.Unst
 }
 
 // attributes are what a webhook is told of a request.
-func (t *table) attributes(status bool, object, live *unstructured.Unstructured, by author) *admission.VersionedAttributes {
+func (t *table) attributes(
+	status bool, object, live *unstructured.Unstructured, by author,
+) *admission.VersionedAttributes {
 	operation, options, subresource := admission.Create, runtime.Object(&metav1.CreateOptions{}), ""
 	var old runtime.Object // a nil pointer would be one
 	if live != nil {
@@ -116,7 +125,8 @@ func (t *table) attributes(status bool, object, live *unstructured.Unstructured,
 	}
 	kind := t.GroupVersion().WithKind(t.Kind)
 	attributes := &admission.VersionedAttributes{
-		Attributes: admission.NewAttributesRecord(object, old, kind, object.GetNamespace(), object.GetName(), t.GroupVersionResource, subresource,
+		Attributes: admission.NewAttributesRecord(object, old, kind, object.GetNamespace(), object.GetName(),
+			t.GroupVersionResource, subresource,
 			operation, options, false, &user.DefaultInfo{Name: by.user}),
 		VersionedKind: kind,
 	}
@@ -127,9 +137,11 @@ func (t *table) attributes(status bool, object, live *unstructured.Unstructured,
 	return attributes
 }
 
-// ask calls a webhook, and returns its answer; nil if it is not called for a request, or if its failure is ignored. An error rejects
-// the request.
-func (w *Webhooks) ask(hook webhook.WebhookAccessor, of *admission.VersionedAttributes) (*webhookrequest.AdmissionResponse, error) {
+// ask calls a webhook, and returns its answer; nil if it is not called for a request, or if its failure is ignored. An
+// error rejects the request.
+func (w *Webhooks) ask(
+	hook webhook.WebhookAccessor, of *admission.VersionedAttributes,
+) (*webhookrequest.AdmissionResponse, error) {
 	isFor := false
 	for _, rule := range hook.GetRules() {
 		isFor = isFor || (&rules.Matcher{Rule: rule, Attr: of}).Matches()
@@ -144,7 +156,8 @@ func (w *Webhooks) ask(hook webhook.WebhookAccessor, of *admission.VersionedAttr
 	case !met.Matches:
 		return nil, nil
 	}
-	invocation := &generic.WebhookInvocation{Webhook: hook, Resource: of.GetResource(), Subresource: of.GetSubresource(), Kind: of.VersionedKind}
+	invocation := &generic.WebhookInvocation{Webhook: hook, Resource: of.GetResource(),
+		Subresource: of.GetSubresource(), Kind: of.VersionedKind}
 	uid, request, _, err := webhookrequest.CreateAdmissionObjects(of, invocation)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)

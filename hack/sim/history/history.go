@@ -1,6 +1,7 @@
-// Package history plays histories of a cluster in memory: the whole engine, unchanged, against the model of an API server, with users,
-// a kubelet and the garbage collector, while requests fail, answers are lost, watches break and the operator is killed. What must hold
-// then is checked. Each history runs in a bubble of testing/synctest, so that its time is virtual.
+// Package history plays histories of a cluster in memory: the whole engine, unchanged, against the model of an API
+// server, with users, a kubelet and the garbage collector, while requests fail, answers are lost, watches break and the
+// operator is killed. What must hold then is checked. Each history runs in a bubble of testing/synctest, so that its
+// time is virtual.
 package history
 
 import (
@@ -38,12 +39,13 @@ const users, collector, emptier = "users", "the garbage collector", "the namespa
 
 // Options say what a history is made of.
 type Options struct {
-	// Seed decides what users, the kubelet and the faults do. With the runtime of hack/sim/overlay, the order of everything follows
-	// from that of simrt.
+	// Seed decides what users, the kubelet and the faults do. With the runtime of hack/sim/overlay, the order of
+	// everything follows from that of simrt.
 	Seed uint64
 	// Kinds are what the operator runs and users create.
 	Kinds []*kind.Kind
-	// Served are the resources that they need, which Served returns. Histories may share them; without any, a history has its own.
+	// Served are the resources that they need, which Served returns. Histories may share them; without any, a history
+	// has its own.
 	Served []apiserver.Resource
 	// Make returns an object of one of the kinds; nil is one that its schema makes.
 	Make func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any
@@ -51,27 +53,33 @@ type Options struct {
 	Objects int
 	// Unchecked means that objects are stored as they are made, as while nothing validates them.
 	Unchecked bool
-	// Once means that a child is never made again for an owner that exists, and Ends that each object is in a terminal phase in the end.
+	// Once means that a child is never made again for an owner that exists, and Ends that each object is in a terminal
+	// phase in the end.
 	Once, Ends bool
-	// Moves means that objects may never come to rest: what must hold then is not asked. Cycles means the same for kinds with an object
-	// whose status says so.
+	// Moves means that objects may never come to rest: what must hold then is not asked. Cycles means the same for
+	// kinds with an object whose status says so.
 	Moves, Cycles bool
-	// Disturbed is how long faults happen, and Calm how long none do after that: long enough for all that waits to be tried again.
+	// Disturbed is how long faults happen, and Calm how long none do after that: long enough for all that waits to be
+	// tried again.
 	Disturbed, Calm time.Duration
 	Faults          apiserver.Faults
 	// Stall means that of so many writes of operators one arrives late; 0 is none.
 	Stall int
 	// Skew is how far the clock of the API server is ahead of that of the others.
 	Skew time.Duration
-	// Operators is how many run at the same time, each with so many Workers, and Shards how many parts of the objects they divide by
-	// Leases; without Operators, one runs that holds none. Kills is how often each is killed and started again.
+	// Operators is how many run at the same time, each with so many Workers, and Shards how many parts of the objects
+	// they divide by Leases; without Operators, one runs that holds none. Kills is how often each is killed and started
+	// again.
 	Operators, Workers, Shards, Kills int
-	// Installs means that operators install the CRDs of the kinds, as with --install-crds, and that there are none before. Builds means that some of
-	// the operators that may be killed are of a former build, which has other hashes of the kinds; with Stays, all of them are.
+	// Installs means that operators install the CRDs of the kinds, as with --install-crds, and that there are none
+	// before. Builds means that some of the operators that may be killed are of a former build, which has other hashes
+	// of the kinds; with Stays, all of them are.
 	Installs, Builds bool
-	// Stays means that one operator is never killed, and runs on when nothing fails any more. A fresh one would do what it forgot.
+	// Stays means that one operator is never killed, and runs on when nothing fails any more. A fresh one would do what
+	// it forgot.
 	Stays bool
-	// Mishaps is how often something happens to the API server, and Restores means that this may be the restore of an older state.
+	// Mishaps is how often something happens to the API server, and Restores means that this may be the restore of an
+	// older state.
 	Mishaps  int
 	Restores bool
 	// Start is how long after the beginning of the year 2000 the history begins.
@@ -104,8 +112,9 @@ func begin(o Options) (*history, error) {
 	time.Sleep(o.Start)
 	h := &history{
 		Options: o, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))},
-		began: time.Now(), altered: sets.New[types.UID](), unlabelled: make(map[types.UID]time.Time), marksOf: make(map[string]types.UID),
-		notes: notes{arrivedLate: sets.New[string](), unanswered: make(map[string]time.Time)},
+		began: time.Now(), altered: sets.New[types.UID](), unlabelled: make(map[types.UID]time.Time),
+		marksOf: make(map[string]types.UID),
+		notes:   notes{arrivedLate: sets.New[string](), unanswered: make(map[string]time.Time)},
 	}
 	h.webhooks = webhooks{kinds: kind.WithoutDecorators(o.Kinds), random: h.random, log: slog.New(errorLog{h})}
 	o.Faults.Random = h.random.IntN
@@ -164,7 +173,8 @@ func Play(o Options) (r Result, err error) {
 	h.server.Do("", func(s *apiserver.Store) { settled = len(s.Changes()) })
 	sent := h.requests.Load() - before
 	if most := h.mostRequests(settled - changed); sent > int64(most) && !o.Moves {
-		r.Violations = append(r.Violations, fmt.Sprintf("%d requests in %v, with %d changes: more than %d", sent, o.Calm, settled-changed, most))
+		r.Violations = append(r.Violations, fmt.Sprintf("%d requests in %v, with %d changes: more than %d", sent,
+			o.Calm, settled-changed, most))
 	}
 	if err := h.operateAll(1, min(time.Minute, o.Calm), 0, false); err != nil {
 		return r, err
@@ -184,8 +194,8 @@ func Play(o Options) (r Result, err error) {
 	return r, nil
 }
 
-// mostRequests returns how many requests an operator may send in calm times: each resource is listed and watched, each change may be followed by
-// some requests, and what is rejected is tried again.
+// mostRequests returns how many requests an operator may send in calm times: each resource is listed and watched, each
+// change may be followed by some requests, and what is rejected is tried again.
 func (h *history) mostRequests(changes int) int {
 	listed := 5 * len(h.Served)
 	if h.Installs {
@@ -194,7 +204,8 @@ func (h *history) mostRequests(changes int) int {
 	return listed + 10*changes + 100*(h.Objects+1)
 }
 
-// isEndless reports whether an object was written whose status says that its children are created and deleted without end.
+// isEndless reports whether an object was written whose status says that its children are created and deleted without
+// end.
 func isEndless(c apiserver.Change) bool {
 	if c.After == nil {
 		return false
@@ -206,14 +217,16 @@ func isEndless(c apiserver.Change) bool {
 	})
 }
 
-// Served returns the resources that kinds need: their own, which validate their objects or not, and those of what they own and read.
+// Served returns the resources that kinds need: their own, which validate their objects or not, and those of what they
+// own and read.
 func Served(kinds []*kind.Kind, unchecked bool) (served []apiserver.Resource, err error) {
 	definitions, err := apiserver.Definitions()
 	if err != nil {
 		return nil, err
 	}
 	served = append(served, definitions)
-	types := sets.New(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, coordinationv1.SchemeGroupVersion.WithKind("Lease"))
+	types := sets.New(schema.GroupVersionKind{Version: "v1", Kind: "Pod"},
+		coordinationv1.SchemeGroupVersion.WithKind("Lease"))
 	for _, k := range kind.WithoutDecorators(kinds) {
 		manifest, err := crds.Object(k, true)
 		if err != nil {
@@ -225,7 +238,8 @@ func Served(kinds []*kind.Kind, unchecked bool) (served []apiserver.Resource, er
 		}
 		for i := range crd.Spec.Versions {
 			if unchecked {
-				crd.Spec.Versions[i].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+				crd.Spec.Versions[i].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object",
+					XPreserveUnknownFields: new(true)}
 			}
 		}
 		resource, err := apiserver.Custom(crd)
@@ -268,7 +282,8 @@ type history struct {
 	unlabelled map[types.UID]time.Time
 	// requests are those of operators, without those for Leases.
 	requests atomic.Int64
-	// isEnded means that the namespace of all objects was deleted, and isStopped that the CRD of a kind was, so that it stopped.
+	// isEnded means that the namespace of all objects was deleted, and isStopped that the CRD of a kind was, so that it
+	// stopped.
 	isEnded, isStopped bool
 	// copies are the objects that users have made of children.
 	copies sets.Set[types.UID]
@@ -308,10 +323,12 @@ func (s *source) own() *rand.Rand {
 	return rand.New(rand.NewPCG(s.random.Uint64(), 2))
 }
 
-// idle is how often someone finds nothing to do until nothing is left to do: each time, half of the objects are passed over.
+// idle is how often someone finds nothing to do until nothing is left to do: each time, half of the objects are passed
+// over.
 const idle = 60
 
-// repeat has someone do something to the store, each time within a second. Who found nothing to do waits for the next write.
+// repeat has someone do something to the store, each time within a second. Who found nothing to do waits for the next
+// write.
 func (h *history) repeat(ctx context.Context, by string, do func(*apiserver.Store)) {
 	for version, unchanged := 0, 0; ctx.Err() == nil; unchanged++ {
 		sleep(ctx, time.Duration(h.random.IntN(int(time.Second))))
@@ -341,5 +358,6 @@ func (h *history) resourceOf(k *kind.Kind) schema.GroupVersionResource {
 
 // resource returns that of a type, which is served.
 func (h *history) resource(of schema.GroupVersionKind) apiserver.Resource {
-	return h.Served[slices.IndexFunc(h.Served, func(r apiserver.Resource) bool { return r.GroupVersion().WithKind(r.Kind) == of })]
+	return h.Served[slices.IndexFunc(
+		h.Served, func(r apiserver.Resource) bool { return r.GroupVersion().WithKind(r.Kind) == of })]
 }

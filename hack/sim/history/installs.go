@@ -23,11 +23,14 @@ type installation struct {
 }
 
 // newInstallation returns the installation of an operator, which writes once it is elected.
-func newInstallation(client dynamic.Interface, by string, elected <-chan struct{}, caches *informers.Informers) *installation {
+func newInstallation(
+	client dynamic.Interface, by string, elected <-chan struct{}, caches *informers.Informers,
+) *installation {
 	webhook := func() (crds.Webhook, bool) { return crds.Webhook{}, true }
 	return &installation{
-		Definitions: definitions.Definitions{Informers: caches, Discover: func(k *kind.Kind) error { return definitions.NotServed(k) }},
-		installer:   definitions.NewInstaller(client, by, elected, webhook, func(*kind.Kind, crds.Dropped) {}),
+		Definitions: definitions.Definitions{Informers: caches,
+			Discover: func(k *kind.Kind) error { return definitions.NotServed(k) }},
+		installer: definitions.NewInstaller(client, by, elected, webhook, func(*kind.Kind, crds.Dropped) {}),
 	}
 }
 
@@ -82,7 +85,8 @@ func (h *history) define(s *apiserver.Store) {
 
 // isInstallation reports whether a write only says that an operator installs a CRD that somebody else has installed.
 func isInstallation(c apiserver.Change) bool {
-	return isDefinition(c) && c.Before != nil && c.After != nil && reflect.DeepEqual(c.Before.Object["spec"], c.After.Object["spec"]) &&
+	return isDefinition(c) && c.Before != nil && c.After != nil &&
+		reflect.DeepEqual(c.Before.Object["spec"], c.After.Object["spec"]) &&
 		c.Before.GetAnnotations()[crds.HashAnnotation] == c.After.GetAnnotations()[crds.HashAnnotation]
 }
 

@@ -17,14 +17,14 @@ import (
 // rollouts follow the members of sets.
 type rollouts struct {
 	*history
-	// wasReady are the members of ordered sets that were ready once, and deleted is how many ready ones of another set an operator has deleted at
-	// a time.
+	// wasReady are the members of ordered sets that were ready once, and deleted is how many ready ones of another set
+	// an operator has deleted at a time.
 	wasReady sets.Set[types.UID]
 	deleted  map[string]int
 }
 
-// hurried reports a member of a set that an operator creates or deletes too early: of an ordered set, while another one cannot be ready yet; of
-// others, with more ready members at once than may be missing.
+// hurried reports a member of a set that an operator creates or deletes too early: of an ordered set, while another one
+// cannot be ready yet; of others, with more ready members at once than may be missing.
 func (r rollouts) hurried(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
 	member := c.Object()
 	if c.After != nil && isTrue(c.After, string(corev1.PodReady)) {
@@ -33,7 +33,8 @@ func (r rollouts) hurried(c apiserver.Change, all map[string]*unstructured.Unstr
 	if !isByOperator(c) || isCopy(member) {
 		return ""
 	}
-	isDeleted := c.Before != nil && c.Before.GetDeletionTimestamp() == nil && (c.After == nil || c.After.GetDeletionTimestamp() != nil)
+	isDeleted := c.Before != nil && c.Before.GetDeletionTimestamp() == nil &&
+		(c.After == nil || c.After.GetDeletionTimestamp() != nil)
 	for _, k := range r.Kinds {
 		of, isSet := k.Sets[childName(member)]
 		if !isSet || k.Target != nil || of.Type != member.GroupVersionKind() {
@@ -43,7 +44,8 @@ func (r rollouts) hurried(c apiserver.Change, all map[string]*unstructured.Unstr
 		switch {
 		case of.Ordered && c.Before == nil:
 			before := all[idBefore(member)]
-			isMember := before != nil && before.GetLabels()[labelOwner] == member.GetLabels()[labelOwner] && before.GetKind() == "Pod"
+			isMember := before != nil && before.GetLabels()[labelOwner] == member.GetLabels()[labelOwner] &&
+				before.GetKind() == "Pod"
 			if isMember && !r.wasReady.Has(before.GetUID()) {
 				return "a member of an ordered set is created before the one before it was ready: " + c.String()
 			}
@@ -64,11 +66,14 @@ func idBefore(member *unstructured.Unstructured) string {
 	return strings.TrimSuffix(idOf(member), strconv.Itoa(number)) + strconv.Itoa(number-1)
 }
 
-// mayBeMissing returns how many ready members of the set of an object may be deleted at once, of which some are deleted; -1 if that is not known.
-// all is what existed before.
-func (r rollouts) mayBeMissing(k *kind.Kind, member *unstructured.Unstructured, deleted int, all map[string]*unstructured.Unstructured) int {
+// mayBeMissing returns how many ready members of the set of an object may be deleted at once, of which some are
+// deleted; -1 if that is not known. all is what existed before.
+func (r rollouts) mayBeMissing(
+	k *kind.Kind, member *unstructured.Unstructured, deleted int, all map[string]*unstructured.Unstructured,
+) int {
 	for _, owner := range all {
-		if string(owner.GetUID()) != member.GetLabels()[labelOwner] || owner.GroupVersionKind() != k.GroupVersionKind || owner.GetDeletionTimestamp() != nil {
+		if string(owner.GetUID()) != member.GetLabels()[labelOwner] || owner.GroupVersionKind() != k.GroupVersionKind ||
+			owner.GetDeletionTimestamp() != nil {
 			continue
 		}
 		members := r.childrenOf(k, owner, all)

@@ -14,7 +14,9 @@ import (
 // mishaps have things happen to the API server until the disturbances end.
 func (h *history) mishaps(ctx context.Context) {
 	random := h.random.own()
-	all := []func(context.Context, *rand.Rand){h.compact, h.forbid, h.turnClock, h.endNamespace, h.endType, h.endWebhooks}
+	all := []func(context.Context, *rand.Rand){
+		h.compact, h.forbid, h.turnClock, h.endNamespace, h.endType, h.endWebhooks,
+	}
 	if !h.Once {
 		all = append(all, h.fight)
 	}
@@ -80,7 +82,8 @@ func (h *history) endWebhooks(ctx context.Context, random *rand.Rand) {
 	h.server.Do(users, func(s *apiserver.Store) { s.Webhooks = called })
 }
 
-// empty empties the namespaces and the types that end; those that are gone are created again some time later. Operators hear of CRDs later.
+// empty empties the namespaces and the types that end; those that are gone are created again some time later. Operators
+// hear of CRDs later.
 func (h *history) empty(s *apiserver.Store) {
 	before := make(map[*kind.Kind]bool)
 	for _, k := range h.Kinds {
@@ -131,7 +134,8 @@ func (h *history) fight(ctx context.Context, random *rand.Rand) {
 			return
 		}
 		h.server.Do(users, func(s *apiserver.Store) {
-			if live := s.Get(resource.GroupVersionResource, nameOf(child)); live != nil && live.GetUID() == child.GetUID() {
+			if live := s.Get(resource.GroupVersionResource, nameOf(child)); live != nil &&
+				live.GetUID() == child.GetUID() {
 				user{h, s, random}.alterContent(resource, live.DeepCopy())
 			}
 		})

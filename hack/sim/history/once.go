@@ -19,14 +19,17 @@ type onces struct {
 	*history
 	// entered is how often an object has changed its phase.
 	entered map[types.UID]int
-	// is tells of children that belong to a phase whether they are created once, and made which operator has, in an entry of the phase.
+	// is tells of children that belong to a phase whether they are created once, and made which operator has, in an
+	// entry of the phase.
 	is   map[string]bool
 	made map[string]string
-	// existed tells of children of phases that they existed once, and of those that are created once in which entry of the phase.
+	// existed tells of children of phases that they existed once, and of those that are created once in which entry of
+	// the phase.
 	existed map[string]bool
 }
 
-// leftEarly reports an object that has left a phase, not for its time, although one of the phase's children has never existed.
+// leftEarly reports an object that has left a phase, not for its time, although one of the phase's children has never
+// existed.
 func (o onces) leftEarly(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
 	if c.Before == nil {
 		id := fmt.Sprint(c.After.GetLabels()[labelOwner], "/", c.After.GetLabels()[labelPhase], "/", childName(c.After))
@@ -35,7 +38,8 @@ func (o onces) leftEarly(c apiserver.Change, all map[string]*unstructured.Unstru
 	}
 	entered, _, _ := unstructured.NestedString(c.Before.Object, "status", "lastPhaseTransitionTime")
 	phase := phaseIn(c.Before)
-	if !isByOperator(c) || phase == "" || phase == phaseIn(c.After) || o.isRestored || c.After.GetDeletionTimestamp() != nil {
+	if !isByOperator(c) || phase == "" || phase == phaseIn(c.After) || o.isRestored ||
+		c.After.GetDeletionTimestamp() != nil {
 		return ""
 	}
 	for _, k := range o.Kinds {
@@ -56,8 +60,10 @@ func (o onces) leftEarly(c apiserver.Change, all map[string]*unstructured.Unstru
 			if child.Update == kind.Never && child.OnDelete != kind.Orphan {
 				id += entryOf(entered) // each entry has its own
 			}
-			if child.Phase == phase && child.Set == nil && child.Template != nil && !o.existed[id] && !o.inherits(k, c.Before, child.Name, all) {
-				return fmt.Sprintf("%s has left %s, and its child %s has never existed: %s", idOf(c.Before), phase, child.Name, c)
+			if child.Phase == phase && child.Set == nil && child.Template != nil && !o.existed[id] &&
+				!o.inherits(k, c.Before, child.Name, all) {
+				return fmt.Sprintf("%s has left %s, and its child %s has never existed: %s", idOf(c.Before), phase,
+					child.Name, c)
 			}
 		}
 	}
@@ -70,8 +76,8 @@ func entryOf(entered string) string {
 	return fmt.Sprint(" in ", at.UnixMilli())
 }
 
-// again reports a child that an operator makes again in the same entry of its phase, though it had the answer to the first creation, or the
-// status of the object records that. all is what existed before the change.
+// again reports a child that an operator makes again in the same entry of its phase, though it had the answer to the
+// first creation, or the status of the object records that. all is what existed before the change.
 func (o onces) again(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
 	if c.Before != nil {
 		if phaseIn(c.Before) != phaseIn(c.After) {
@@ -84,7 +90,8 @@ func (o onces) again(c apiserver.Change, all map[string]*unstructured.Unstructur
 		return ""
 	}
 	owner := ownerIn(all, c.After, *reference)
-	if owner == nil || owner.GetUID() != reference.UID || phaseIn(owner) != phase || !o.isOnce(owner, childName(c.After), phase, all) {
+	if owner == nil || owner.GetUID() != reference.UID || phaseIn(owner) != phase ||
+		!o.isOnce(owner, childName(c.After), phase, all) {
 		return ""
 	}
 	entry := fmt.Sprint(idFor(c.After, *reference), " in entry ", o.entered[reference.UID])
@@ -99,9 +106,12 @@ func (o onces) again(c apiserver.Change, all map[string]*unstructured.Unstructur
 }
 
 // inherits reports whether a child exists that was created for a former object of the name.
-func (o onces) inherits(k *kind.Kind, owner *unstructured.Unstructured, child string, all map[string]*unstructured.Unstructured) bool {
+func (o onces) inherits(
+	k *kind.Kind, owner *unstructured.Unstructured, child string, all map[string]*unstructured.Unstructured,
+) bool {
 	for _, object := range all {
-		if childName(object) == child && strings.HasPrefix(object.GetAnnotations()[annotationOwner], k.Name()+"/") && strings.HasSuffix(object.GetAnnotations()[annotationOwner], "/"+owner.GetName()) {
+		if childName(object) == child && strings.HasPrefix(object.GetAnnotations()[annotationOwner], k.Name()+"/") &&
+			strings.HasSuffix(object.GetAnnotations()[annotationOwner], "/"+owner.GetName()) {
 			return true
 		}
 	}
@@ -109,7 +119,9 @@ func (o onces) inherits(k *kind.Kind, owner *unstructured.Unstructured, child st
 }
 
 // isOnce reports whether a child of an object in a phase is created once, as its kind says.
-func (o onces) isOnce(owner *unstructured.Unstructured, name, phase string, all map[string]*unstructured.Unstructured) bool {
+func (o onces) isOnce(
+	owner *unstructured.Unstructured, name, phase string, all map[string]*unstructured.Unstructured,
+) bool {
 	child := fmt.Sprint(owner.GetKind(), "/", phase, "/", name)
 	is, isKnown := o.is[child]
 	if isKnown {

@@ -45,8 +45,8 @@ func (h *history) operateAll(count int, d time.Duration, kills int, kill bool) e
 	return running.Wait()
 }
 
-// operate runs an operator for a time, or until it has lost its Leases. One that is killed sends and receives nothing any more from then
-// on.
+// operate runs an operator for a time, or until it has lost its Leases. One that is killed sends and receives nothing
+// any more from then on.
 func (h *history) operate(d time.Duration, kill bool) error {
 	process := newProcess(h)
 	config := &rest.Config{Host: "http://model", Transport: process, QPS: -1, UserAgent: process.name}
@@ -89,7 +89,8 @@ func (h *history) operate(d time.Duration, kill bool) error {
 		stop()
 		err = <-ended
 	}
-	isOver := errors.Is(err, context.Canceled) || errors.Is(err, election.ErrLeaseLost) && h.Stays // it is started again
+	// it is started again
+	isOver := errors.Is(err, context.Canceled) || errors.Is(err, election.ErrLeaseLost) && h.Stays
 	if err != nil && !kill && !isOver {
 		return fmt.Errorf("the operator: %w", err)
 	}
@@ -97,7 +98,9 @@ func (h *history) operate(d time.Duration, kill bool) error {
 }
 
 // engine returns that of an operator for kinds. It reads by config, and writes by acting.
-func (h *history) engine(ctx context.Context, kinds []*kind.Kind, config, acting *rest.Config, elected election.Election) (*engine.Engine, error) {
+func (h *history) engine(
+	ctx context.Context, kinds []*kind.Kind, config, acting *rest.Config, elected election.Election,
+) (*engine.Engine, error) {
 	client, err := dynamic.NewForConfig(acting)
 	if err != nil {
 		return nil, err
@@ -108,7 +111,8 @@ func (h *history) engine(ctx context.Context, kinds []*kind.Kind, config, acting
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, r := range h.Served {
-		mapper.AddSpecific(r.GroupVersion().WithKind(r.Kind), r.GroupVersionResource, r.GroupVersionResource, scopeOf(r))
+		mapper.AddSpecific(r.GroupVersion().WithKind(r.Kind), r.GroupVersionResource, r.GroupVersionResource,
+			scopeOf(r))
 	}
 	caching := informers.New(ctx, caches, nil)
 	installs := newInstallation(client, elected.Identity(), elected.Elected(), caching)
@@ -183,8 +187,8 @@ func (l errorLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 
 func (l errorLog) WithGroup(string) slog.Handler { return l }
 
-// election is that of an operator, with the durations that it has by default or, when nothing is disturbed, ten times as long: renewals
-// would take half of the time of a history.
+// election is that of an operator, with the durations that it has by default or, when nothing is disturbed, ten times
+// as long: renewals would take half of the time of a history.
 func (h *history) election(config *rest.Config, isDisturbed bool) (election.Election, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeJSON // the model knows no protobuf
@@ -196,7 +200,8 @@ func (h *history) election(config *rest.Config, isDisturbed bool) (election.Elec
 	if !isDisturbed && !h.Builds {
 		unit *= 10
 	}
-	o := election.Options{Elect: h.Operators > 0, Shards: max(1, h.Shards), LeaseDuration: 15 * unit, RenewDeadline: 10 * unit, RetryPeriod: 2 * unit}
+	o := election.Options{Elect: h.Operators > 0, Shards: max(1, h.Shards), LeaseDuration: 15 * unit,
+		RenewDeadline: 10 * unit, RetryPeriod: 2 * unit}
 	names := election.Names{Leader: install.LeaseName, Member: install.MemberLease, Shard: install.ShardLease}
 	return election.New(o, names, client, leases, slog.New(slog.DiscardHandler))
 }

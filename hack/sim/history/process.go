@@ -36,7 +36,8 @@ type process struct {
 }
 
 func newProcess(h *history) *process {
-	return &process{history: h, name: fmt.Sprint(operator, h.operators.Add(1)), answered: sets.New[string](), deleted: sets.New[types.UID]()}
+	return &process{history: h, name: fmt.Sprint(operator, h.operators.Add(1)), answered: sets.New[string](),
+		deleted: sets.New[types.UID]()}
 }
 
 var errKilled = errors.New("the operator was killed")
@@ -63,9 +64,12 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
-	isLease, isConditional := strings.Contains(r.URL.Path, "/namespaces/"+leases+"/"), r.Method == http.MethodPost || isConditional(sent)
+	isLease, isConditional := strings.Contains(r.URL.Path, "/namespaces/"+leases+"/"), r.Method == http.MethodPost ||
+		isConditional(sent)
 	if !isConditional && !isLease {
-		p.history.note(fmt.Sprintf("%s %s by %s does not say which object and which version of it it is for, so it may come too late: %.300s", r.Method, r.URL.Path, p.name, sent))
+		p.history.note(
+			fmt.Sprintf(
+				"%s %s by %s does not say which object and which version of it it is for, so it may come too late: %.300s", r.Method, r.URL.Path, p.name, sent))
 	}
 	send := p.history.server.RoundTrip
 	if p.history.stalls() {
@@ -88,8 +92,8 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 // noVersion is one that no object has, so what names it creates one or is rejected.
 const noVersion = "1"
 
-// isConditional reports whether a write says of which object, and of which version of it, it is a change: one that arrives late is rejected
-// then. A JSON patch, which the engine sends for managedFields alone, may name either.
+// isConditional reports whether a write says of which object, and of which version of it, it is a change: one that
+// arrives late is rejected then. A JSON patch, which the engine sends for managedFields alone, may name either.
 func isConditional(sent []byte) bool {
 	var operations []struct{ Path string }
 	if json.Unmarshal(sent, &operations) == nil {
@@ -102,7 +106,8 @@ func isConditional(sent []byte) bool {
 	}
 	err := yaml.Unmarshal(sent, &body) // what is applied is YAML
 	isFor := func(uid, version string) bool { return version == noVersion || uid != "" && version != "" }
-	return err == nil && (isFor(body.Metadata.UID, body.Metadata.ResourceVersion) || isFor(body.Preconditions.UID, body.Preconditions.ResourceVersion))
+	return err == nil && (isFor(body.Metadata.UID, body.Metadata.ResourceVersion) ||
+		isFor(body.Preconditions.UID, body.Preconditions.ResourceVersion))
 }
 
 // longestStall is how late a request may arrive: later than a Lease ends.
@@ -113,8 +118,8 @@ func (h *history) stalls() bool {
 	return h.Stall > 0 && time.Since(h.began) < h.Disturbed && h.random.IntN(h.Stall) == 0
 }
 
-// late returns how a request is sent that arrives late, whether its operator still waits or lives, as that of a process that was frozen
-// after it had decided to send it.
+// late returns how a request is sent that arrives late, whether its operator still waits or lives, as that of a process
+// that was frozen after it had decided to send it.
 func (p *process) late(body []byte) func(*http.Request) (*http.Response, error) {
 	type answer struct {
 		*http.Response
@@ -153,8 +158,8 @@ func (p *process) received(response *http.Response, err error) (*http.Response, 
 	return response, err
 }
 
-// note notes the version of an object that was written. A conflict with a version that the operator has written itself, and
-// knows of, means that it wrote from a state older than that.
+// note notes the version of an object that was written. A conflict with a version that the operator has written itself,
+// and knows of, means that it wrote from a state older than that.
 func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,19 +200,23 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 		}
 	}
 	if !p.history.wasRestored() {
-		p.history.note(fmt.Sprintf("%s %s by %s is based on a state older than its last write: %s", r.Method, r.URL.Path, p.name, status.Message))
+		p.history.note(fmt.Sprintf("%s %s by %s is based on a state older than its last write: %s", r.Method,
+			r.URL.Path, p.name, status.Message))
 	}
 	return nil
 }
 
-// noteDeletion notes an object that was deleted. A second deletion means that the operator does not remember the first one.
+// noteDeletion notes an object that was deleted. A second deletion means that the operator does not remember the first
+// one.
 func (p *process) noteDeletion(r *http.Request, sent []byte, code int) {
 	var options metav1.DeleteOptions
-	if err := json.Unmarshal(sent, &options); err != nil || options.Preconditions == nil || options.Preconditions.UID == nil {
+	if err := json.Unmarshal(sent, &options); err != nil || options.Preconditions == nil ||
+		options.Preconditions.UID == nil {
 		return // another check asks for the preconditions
 	}
 	uid := *options.Preconditions.UID
-	if p.deleted.Has(uid) && !p.history.wasRestored() && p.history.Faults.Lag == 0 { // a late event may show its creation after that
+	// a late event may show its creation after that
+	if p.deleted.Has(uid) && !p.history.wasRestored() && p.history.Faults.Lag == 0 {
 		p.history.note(fmt.Sprintf("%s %s by %s deletes %s again", r.Method, r.URL.Path, p.name, uid))
 	}
 	if code < http.StatusBadRequest {
@@ -220,7 +229,8 @@ func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *un
 	if with == nil {
 		return nil
 	}
-	i := slices.IndexFunc(p.history.Served, func(r apiserver.Resource) bool { return r.Resource == with.Kind && r.Group == with.Group })
+	i := slices.IndexFunc(p.history.Served,
+		func(r apiserver.Resource) bool { return r.Resource == with.Kind && r.Group == with.Group })
 	if i < 0 {
 		return nil
 	}

@@ -21,22 +21,29 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// These are the documented labels of a child: what it is in its kind, the phase that it belongs to, its owner, and the decorator that
-// has created it.
-const labelChild, labelPhase, labelOwner, labelDecorator = "fescue.dev/child", "fescue.dev/phase", "fescue.dev/owner-uid", "fescue.dev/decorator"
+// These are the documented labels of a child: what it is in its kind, the phase that it belongs to, its owner, and the
+// decorator that has created it.
+const labelChild, labelPhase, labelOwner, labelDecorator = "fescue.dev/child", "fescue.dev/phase",
+	"fescue.dev/owner-uid", "fescue.dev/decorator"
 
-// annotationOwner names the object that a child was created for, and annotationCreatedAs the type, the name and the child that it was
-// created as; annotationEntered names the entry of a phase that a child was created in, if it is created once in each.
-const annotationOwner, annotationCreatedAs, annotationEntered = "fescue.dev/owner", "fescue.dev/created-as", "fescue.dev/entered"
+// annotationOwner names the object that a child was created for, and annotationCreatedAs the type, the name and the
+// child that it was created as; annotationEntered names the entry of a phase that a child was created in, if it is
+// created once in each.
+const annotationOwner, annotationCreatedAs, annotationEntered = "fescue.dev/owner", "fescue.dev/created-as",
+	"fescue.dev/entered"
 
-// restless returns what is not as the kinds decide it, of all objects that exist at the end of a history. It knows of the engine only the
-// labels of children: what a kind decides about an object and the children that exist must be what exists.
+// restless returns what is not as the kinds decide it, of all objects that exist at the end of a history. It knows of
+// the engine only the labels of children: what a kind decides about an object and the children that exist must be what
+// exists.
 func (h *history) restless(live map[string]*unstructured.Unstructured) (found []string) {
 	for _, k := range h.Kinds {
 		for _, id := range slices.Sorted(maps.Keys(live)) {
 			object := live[id]
-			isOver := object.GetDeletionTimestamp() != nil || k.Phases[k.PhaseOf(object.Object)].Terminal || isTrue(object, "Stalled") // it waits for its user
-			if object.GroupVersionKind() != k.GroupVersionKind || isOver || k.Target != nil && !k.Target.Selects(object) {
+			// it waits for its user
+			isOver := object.GetDeletionTimestamp() != nil || k.Phases[k.PhaseOf(object.Object)].Terminal ||
+				isTrue(object, "Stalled")
+			if object.GroupVersionKind() != k.GroupVersionKind || isOver || k.Target != nil &&
+				!k.Target.Selects(object) {
 				continue
 			}
 			for _, problem := range h.restlessObject(k, object, live) {
@@ -48,7 +55,9 @@ func (h *history) restless(live map[string]*unstructured.Unstructured) (found []
 }
 
 // childrenOf returns the objects that another one controls, by the names that its kind gives them.
-func (h *history) childrenOf(k *kind.Kind, owner *unstructured.Unstructured, live map[string]*unstructured.Unstructured) map[string][]*unstructured.Unstructured {
+func (h *history) childrenOf(
+	k *kind.Kind, owner *unstructured.Unstructured, live map[string]*unstructured.Unstructured,
+) map[string][]*unstructured.Unstructured {
 	found := make(map[string][]*unstructured.Unstructured)
 	decorator := ""
 	if k.Target != nil {
@@ -61,7 +70,8 @@ func (h *history) childrenOf(k *kind.Kind, owner *unstructured.Unstructured, liv
 		if isElsewhere || outlives(object) { // the status of its owner has its UID
 			isChild = object.GetLabels()[labelOwner] == string(owner.GetUID()) && !h.copies.Has(object.GetUID())
 		}
-		if isChild && object.GetLabels()[labelDecorator] == decorator && name != "" && object.GetDeletionTimestamp() == nil && !isCopy(object) {
+		if isChild && object.GetLabels()[labelDecorator] == decorator && name != "" &&
+			object.GetDeletionTimestamp() == nil && !isCopy(object) {
 			found[name] = append(found[name], object)
 		}
 	}
@@ -86,7 +96,8 @@ func childName(object *unstructured.Unstructured) string {
 
 // outlives reports whether a child was created to outlive its owner, so that no reference shows it.
 func outlives(object *unstructured.Unstructured) bool {
-	return metav1.GetControllerOf(object) == nil && strings.HasSuffix(object.GetAnnotations()[annotationCreatedAs], "/"+string(kind.Orphan))
+	return metav1.GetControllerOf(object) == nil && strings.HasSuffix(object.GetAnnotations()[annotationCreatedAs],
+		"/"+string(kind.Orphan))
 }
 
 // hasNoLabel reports whether a child has lost the label by which it is watched.
@@ -97,8 +108,8 @@ func (h *history) mayBeUnseen(child *unstructured.Unstructured) bool {
 	return hasNoLabel(child) && h.mayBeMissed(h.unlabelled[child.GetUID()])
 }
 
-// mayBeMissed reports whether something may have happened while no operator acted, or so shortly before the operator ended that it could
-// not answer: what fails is tried again after some seconds, and events may be a minute late.
+// mayBeMissed reports whether something may have happened while no operator acted, or so shortly before the operator
+// ended that it could not answer: what fails is tried again after some seconds, and events may be a minute late.
 func (h *history) mayBeMissed(at time.Time) bool {
 	late := 10 * time.Second
 	if h.Faults.Lag > 0 {
@@ -110,7 +121,8 @@ func (h *history) mayBeMissed(at time.Time) bool {
 // isCopy reports whether an object was created under another name than the mark says that it bears.
 func isCopy(object *unstructured.Unstructured) bool {
 	as, isMarked := object.GetAnnotations()[annotationCreatedAs]
-	return isMarked && !strings.Contains(as, "/"+object.GetName()+"/") && !strings.Contains(as, "/"+object.GetName()+"@"+object.GetNamespace()+"/")
+	return isMarked && !strings.Contains(as, "/"+object.GetName()+"/") &&
+		!strings.Contains(as, "/"+object.GetName()+"@"+object.GetNamespace()+"/")
 }
 
 // numberOf returns the number at the end of the name of a member of a set.
@@ -119,9 +131,12 @@ func numberOf(object *unstructured.Unstructured) int {
 	return n
 }
 
-func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured, live map[string]*unstructured.Unstructured) (found []string) {
+func (h *history) restlessObject(
+	k *kind.Kind, object *unstructured.Unstructured, live map[string]*unstructured.Unstructured,
+) (found []string) {
 	if k.Target == nil {
-		object = &unstructured.Unstructured{Object: k.Default(object.Object)} // it may be stored without, while nothing validates it
+		// it may be stored without, while nothing validates it
+		object = &unstructured.Unstructured{Object: k.Default(object.Object)}
 		for _, problem := range k.Problems(object.Object) {
 			found = append(found, "is invalid: "+problem.Error.Error())
 		}
@@ -147,10 +162,14 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 	}
 	for name, of := range children {
 		for _, child := range of {
-			isLate := h.arrivedLate.Has(idOf(child)) && child.GetNamespace() != object.GetNamespace() // its place may not be listed any more
-			isUnseen := h.mayBeUnseen(child)                                                          // it goes with its object
-			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && len(d.Undecided) == 0 && !isLate && !isUnseen {
-				found = append(found, fmt.Sprintf("has the child %s, %s with %v, which it does not want", name, idOf(child), child.GetAnnotations()))
+			// its place may not be listed any more
+			isLate := h.arrivedLate.Has(idOf(child)) && child.GetNamespace() != object.GetNamespace()
+			// it goes with its object
+			isUnseen := h.mayBeUnseen(child)
+			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && len(d.Undecided) == 0 && !isLate &&
+				!isUnseen {
+				found = append(found, fmt.Sprintf("has the child %s, %s with %v, which it does not want", name,
+					idOf(child), child.GetAnnotations()))
 			}
 		}
 	}
@@ -159,7 +178,8 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 			found = append(found, "stays, although it can go on to "+t.To)
 		}
 	}
-	if len(d.Undecided) > 0 && slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(children))...), hasNoLabel) {
+	if len(d.Undecided) > 0 && slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(children))...),
+		hasNoLabel) {
 		return found // a child that lost its label is found when its name is known
 	}
 	status, _ := object.Object["status"].(map[string]any)
@@ -172,7 +192,10 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 }
 
 // observed returns what a kind is told about an object: its children, and what it reads of all that exists.
-func (h *history) observed(k *kind.Kind, object *unstructured.Unstructured, children map[string][]*unstructured.Unstructured, live map[string]*unstructured.Unstructured) (map[string]any, error) {
+func (h *history) observed(
+	k *kind.Kind, object *unstructured.Unstructured, children map[string][]*unstructured.Unstructured,
+	live map[string]*unstructured.Unstructured,
+) (map[string]any, error) {
 	observed, err := h.read(k, object, live)
 	if err != nil {
 		return nil, err
@@ -196,7 +219,9 @@ func (h *history) observed(k *kind.Kind, object *unstructured.Unstructured, chil
 }
 
 // read returns what a kind reads for an object, apart from its children.
-func (h *history) read(k *kind.Kind, object *unstructured.Unstructured, live map[string]*unstructured.Unstructured) (map[string]any, error) {
+func (h *history) read(
+	k *kind.Kind, object *unstructured.Unstructured, live map[string]*unstructured.Unstructured,
+) (map[string]any, error) {
 	values := make(map[string]any)
 	lookups, err := k.LookupsOf(k.NewBudget(), object.Object)
 	for _, l := range lookups {
@@ -230,7 +255,9 @@ func isTaken(c kind.Child, owner *unstructured.Unstructured, live map[string]*un
 }
 
 // missing returns what lacks of a child that an object wants, and notes the objects that are the child.
-func (h *history) missing(c kind.Child, owner *unstructured.Unstructured, live []*unstructured.Unstructured, wanted map[types.UID]bool) []string {
+func (h *history) missing(
+	c kind.Child, owner *unstructured.Unstructured, live []*unstructured.Unstructured, wanted map[types.UID]bool,
+) []string {
 	if c.Template == nil || c.Set != nil {
 		for _, child := range live {
 			wanted[child.GetUID()] = true
@@ -248,7 +275,8 @@ func (h *history) missing(c kind.Child, owner *unstructured.Unstructured, live [
 	}
 	wanted[live[i].GetUID()] = true
 	if h.differs(c, live[i], c.Template) {
-		return []string{fmt.Sprintf("has a child %s that differs from its template %v: %v", idOf(live[i]), c.Template, live[i].Object)}
+		return []string{fmt.Sprintf("has a child %s that differs from its template %v: %v", idOf(live[i]), c.Template,
+			live[i].Object)}
 	}
 	return nil
 }
@@ -267,13 +295,15 @@ func (h *history) missingMembers(c kind.Child, live []*unstructured.Unstructured
 	}
 	for i, m := range live {
 		if i < len(templates) && h.differs(c, m, templates[i]) {
-			found = append(found, fmt.Sprintf("has a member %s that differs from its template %v: %v", idOf(m), templates[i], m.Object))
+			found = append(found, fmt.Sprintf("has a member %s that differs from its template %v: %v", idOf(m),
+				templates[i], m.Object))
 		}
 	}
 	return found
 }
 
-// differs reports whether a child should be as its template is, and is not. What users change in a child that is not applied stays.
+// differs reports whether a child should be as its template is, and is not. What users change in a child that is not
+// applied stays.
 func (h *history) differs(c kind.Child, live *unstructured.Unstructured, template map[string]any) bool {
 	wanted := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(template)}
 	if wanted.GetNamespace() == "" {
@@ -285,7 +315,8 @@ func (h *history) differs(c kind.Child, live *unstructured.Unstructured, templat
 	if c.Set != nil {
 		wanted.SetName(live.GetName()) // the template has the prefix
 	}
-	return c.Update != kind.Never && (c.Update == kind.Apply || !h.altered.Has(live.GetUID())) && !covers(live.Object, wanted.Object)
+	return c.Update != kind.Never && (c.Update == kind.Apply || !h.altered.Has(live.GetUID())) &&
+		!covers(live.Object, wanted.Object)
 }
 
 // isMark reports whether a label is one by which the engine finds children.

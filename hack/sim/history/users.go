@@ -30,7 +30,8 @@ func sampled(random *rand.Rand, k *kind.Kind, _ time.Time) map[string]any {
 		object := sample(random)
 		delete(object, "status")
 		metadata, _ := object["metadata"].(map[string]any)
-		object["metadata"] = map[string]any{"name": "a", "labels": metadata["labels"], "annotations": metadata["annotations"]}
+		object["metadata"] = map[string]any{"name": "a", "labels": metadata["labels"],
+			"annotations": metadata["annotations"]}
 		if !isValid(k, object) {
 			continue
 		}
@@ -47,7 +48,8 @@ func isValid(k *kind.Kind, object map[string]any) bool {
 	return len(k.Problems(k.Default(object))) == 0
 }
 
-// lessen makes the numbers in a value less than 5, those of which that is right, and removes finalizers, which nobody would remove again.
+// lessen makes the numbers in a value less than 5, those of which that is right, and removes finalizers, which nobody
+// would remove again.
 func lessen(value any, isRight func() bool) {
 	fields, _ := value.(map[string]any)
 	delete(fields, "finalizers")
@@ -68,7 +70,8 @@ func decorated(random *rand.Rand, k *kind.Kind) map[string]any {
 	if random.IntN(4) > 0 {
 		metadata["annotations"] = map[string]any{k.Target.Annotation: []string{"80", "80:8080,443"}[random.IntN(2)]}
 	}
-	object := map[string]any{"apiVersion": k.GroupVersionKind.GroupVersion().String(), "kind": k.GroupVersionKind.Kind, "metadata": metadata}
+	object := map[string]any{"apiVersion": k.GroupVersionKind.GroupVersion().String(), "kind": k.GroupVersionKind.Kind,
+		"metadata": metadata}
 	if k.GroupVersionKind.Group == appsv1.GroupName {
 		object["spec"] = map[string]any{"replicas": int64(random.IntN(4))}
 	}
@@ -80,7 +83,8 @@ func (h *history) users(ctx context.Context) {
 	random := h.random.own()
 	deeds := []deed{none, deleteObject, editObject}
 	if !h.Once {
-		deeds = append(deeds, deleteChild, alterChild, unmarkChild, releaseChild, copyChild, stray, hold, occupy, changeRead)
+		deeds = append(deeds, deleteChild, alterChild, unmarkChild, releaseChild, copyChild, stray, hold, occupy,
+			changeRead)
 	}
 	pause := func() { sleep(ctx, time.Duration(random.IntN(int(h.Disturbed)/(3*h.Objects+1)))) }
 	for range h.Objects {
@@ -90,7 +94,8 @@ func (h *history) users(ctx context.Context) {
 		}
 		for range 1 + random.IntN(6) {
 			if random.IntN(2) == 0 {
-				sleep(ctx, time.Duration(random.IntN(int(time.Second/5)))) // while operators still act on what was done before
+				// while operators still act on what was done before
+				sleep(ctx, time.Duration(random.IntN(int(time.Second/5))))
 			} else {
 				pause()
 			}
@@ -147,7 +152,9 @@ func namespaceFor(k *kind.Kind) string {
 }
 
 // one returns one of the objects of all types, or of some, that have a property; nil if none has.
-func (u user) one(has func(apiserver.Resource, *unstructured.Unstructured) bool) (of apiserver.Resource, found *unstructured.Unstructured) {
+func (u user) one(
+	has func(apiserver.Resource, *unstructured.Unstructured) bool,
+) (of apiserver.Resource, found *unstructured.Unstructured) {
 	type live struct {
 		resource apiserver.Resource
 		object   *unstructured.Unstructured
@@ -191,7 +198,8 @@ func nameOf(object *unstructured.Unstructured) types.NamespacedName {
 // deleteObject deletes an object of a kind in one of the ways of kubectl delete --cascade.
 func deleteObject(u user) {
 	if k, object := u.object(); object != nil {
-		policies := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}
+		policies := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
+			metav1.DeletePropagationOrphan}
 		_ = u.store.Delete(u.resourceOf(k), nameOf(object), policies[u.random.IntN(len(policies))])
 	}
 }
@@ -216,8 +224,8 @@ func editObject(u user) {
 	}
 }
 
-// written returns an object after a user has written it in a version that is chosen at random, and the API server has converted it to
-// the stored one. That changes nothing. With an error, it returns the object as it was.
+// written returns an object after a user has written it in a version that is chosen at random, and the API server has
+// converted it to the stored one. That changes nothing. With an error, it returns the object as it was.
 func (u user) written(k *kind.Kind, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if len(k.Versions) < 2 || u.Unchecked {
 		return object, nil
@@ -234,7 +242,8 @@ func (u user) written(k *kind.Kind, object *unstructured.Unstructured) (*unstruc
 	if err != nil {
 		return object, err
 	}
-	if was, is := k.Default(object.Object)["spec"], k.Default(back.Object)["spec"]; isValid(k, object.Object) && !reflect.DeepEqual(was, is) {
+	if was, is := k.Default(object.Object)["spec"], k.Default(back.Object)["spec"]; isValid(k, object.Object) &&
+		!reflect.DeepEqual(was, is) {
 		u.note(fmt.Sprintf("%s is %v when it was written in %s, and was %v", idOf(object), is, version.Version, was))
 	}
 	u.tell("user writes %s in %s", idOf(object), version.Version)
@@ -370,7 +379,8 @@ func occupy(u user) {
 	}
 	foreign := &unstructured.Unstructured{Object: maps.Clone(child.Object)}
 	foreign.Object["metadata"] = map[string]any{
-		"namespace": child.GetNamespace(), "name": strings.ReplaceAll(child.GetName(), child.GetOwnerReferences()[0].Name, u.name()),
+		"namespace": child.GetNamespace(),
+		"name":      strings.ReplaceAll(child.GetName(), child.GetOwnerReferences()[0].Name, u.name()),
 	}
 	u.createAgain(r, foreign)
 }
@@ -408,7 +418,8 @@ func changeRead(u user) {
 	if len(k.Lookups) == 0 {
 		return
 	}
-	read := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"a": fmt.Sprint(u.random.IntN(3))}}}
+	read := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"a": fmt.Sprint(
+		u.random.IntN(3))}}}
 	read.SetGroupVersionKind(k.Lookups[u.random.IntN(len(k.Lookups))].Type)
 	resource := u.resource(read.GroupVersionKind()).GroupVersionResource
 	read.SetNamespace(namespace)

@@ -18,12 +18,12 @@ import (
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
 
-// forgiven is how long after the creation of a child, whose answer was lost, it may be created again, as docs/children.md says: if it is
-// gone before anyone has seen it. It is longer than an operator takes to try again.
+// forgiven is how long after the creation of a child, whose answer was lost, it may be created again, as
+// docs/children.md says: if it is gone before anyone has seen it. It is longer than an operator takes to try again.
 const forgiven = 5 * time.Second
 
-// isClaim reports whether a write of a child that users have altered only says who manages its fields. An operator that has seen that its apply
-// changes nothing does not send it again; a fresh one does.
+// isClaim reports whether a write of a child that users have altered only says who manages its fields. An operator that
+// has seen that its apply changes nothing does not send it again; a fresh one does.
 func (h *history) isClaim(c apiserver.Change) bool {
 	if c.Before == nil || c.After == nil || !h.altered.Has(c.After.GetUID()) {
 		return false
@@ -43,7 +43,8 @@ type observer struct{ *history }
 // violations returns what must not be in the writes of a history.
 func (h *history) violations(changes []apiserver.Change) (found []string) {
 	made := make(map[string]bool) // children for their owner
-	once := onces{history: h, entered: make(map[types.UID]int), is: make(map[string]bool), made: make(map[string]string), existed: make(map[string]bool)}
+	once := onces{history: h, entered: make(map[types.UID]int), is: make(map[string]bool),
+		made: make(map[string]string), existed: make(map[string]bool)}
 	orphaned := make(map[types.UID]types.UID)
 	members := sets.New[string]()
 	seen := observer{h}
@@ -54,7 +55,8 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 		if isByOperator(c) && !isInherited {
 			found = append(found, seen.harm(c)...)
 		}
-		wrong := []string{seen.unheld(c, last), seen.reused(c, members), seen.letGoEarly(c, last), rollouts.hurried(c, last)}
+		wrong := []string{seen.unheld(c, last), seen.reused(c, members), seen.letGoEarly(c, last),
+			rollouts.hurried(c, last)}
 		if lost := seen.lostOrphan(c, last, orphaned); lost != "" && !isInherited && !seen.mayBeStray(c.Before) {
 			wrong = append(wrong, lost)
 		}
@@ -75,7 +77,8 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 			id := idFor(object, owner)
 			of := ownerIn(last, object, owner)
 			isKnown := c.At.Sub(h.unanswered[id]) > forgiven
-			if h.Once && c.Before == nil && made[id] && isKnown && of != nil && of.GetUID() == owner.UID { // one that is gone may be known to be so later
+			// one that is gone may be known to be so later
+			if h.Once && c.Before == nil && made[id] && isKnown && of != nil && of.GetUID() == owner.UID {
 				found = append(found, fmt.Sprintf("%s is made again for %s", idOf(object), owner.Name))
 			}
 			made[id] = made[id] || c.Before == nil
@@ -108,14 +111,15 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 	return found
 }
 
-// isInherited reports whether nothing controls a child, and an object has the name of the one that it was created for: that may take it
-// over or, if it was created once, replace it.
+// isInherited reports whether nothing controls a child, and an object has the name of the one that it was created for:
+// that may take it over or, if it was created once, replace it.
 func (h observer) isInherited(child *unstructured.Unstructured, all map[string]*unstructured.Unstructured) bool {
-	return metav1.GetControllerOf(child) == nil && !isCopy(child) && slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool {
-		name, isOfKind := strings.CutPrefix(child.GetAnnotations()[annotationOwner], k.Name()+"/")
-		owner := all[k.GroupVersionKind.Kind+"/"+namespaceFor(k)+"/"+name]
-		return isOfKind && owner != nil && owner.GetDeletionTimestamp() == nil
-	})
+	return metav1.GetControllerOf(child) == nil && !isCopy(child) &&
+		slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool {
+			name, isOfKind := strings.CutPrefix(child.GetAnnotations()[annotationOwner], k.Name()+"/")
+			owner := all[k.GroupVersionKind.Kind+"/"+namespaceFor(k)+"/"+name]
+			return isOfKind && owner != nil && owner.GetDeletionTimestamp() == nil
+		})
 }
 
 // memberName is that of a member of a set without an order: its number counts on.
@@ -123,10 +127,12 @@ var memberName = regexp.MustCompile(`-[0-9a-f]{5}-[0-9]+$`)
 
 // reused reports a member of a set that an operator gives a name which it has given to another one of the same object.
 func (h observer) reused(c apiserver.Change, given sets.Set[string]) string {
-	if c.Before != nil || !isByOperator(c) || h.isRestored || h.isStopped || h.Shards > 1 || !memberName.MatchString(c.After.GetName()) {
+	if c.Before != nil || !isByOperator(c) || h.isRestored || h.isStopped || h.Shards > 1 ||
+		!memberName.MatchString(c.After.GetName()) {
 		return ""
 	}
-	isOfSet := slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return k.Sets[childName(c.After)].Type == c.After.GroupVersionKind() })
+	isOfSet := slices.ContainsFunc(h.Kinds,
+		func(k *kind.Kind) bool { return k.Sets[childName(c.After)].Type == c.After.GroupVersionKind() })
 	id := strings.Join([]string{c.By, c.After.GetLabels()[labelOwner], idOf(c.After)}, " ")
 	isKnown := true // to whoever had an answer to the first creation
 	for _, owner := range c.After.GetOwnerReferences() {
@@ -149,8 +155,10 @@ func (h observer) unheld(c apiserver.Change, all map[string]*unstructured.Unstru
 	}
 	for _, k := range h.Kinds {
 		for _, owner := range all {
-			isOwner := string(owner.GetUID()) == c.After.GetLabels()[labelOwner] && owner.GroupVersionKind() == k.GroupVersionKind
-			if isOwner && k.IsHeld() && owner.GetDeletionTimestamp() == nil && !slices.Contains(owner.GetFinalizers(), finalizer) {
+			isOwner := string(owner.GetUID()) == c.After.GetLabels()[labelOwner] &&
+				owner.GroupVersionKind() == k.GroupVersionKind
+			if isOwner && k.IsHeld() && owner.GetDeletionTimestamp() == nil &&
+				!slices.Contains(owner.GetFinalizers(), finalizer) {
 				return idOf(owner) + " has a child and no finalizer: " + c.String()
 			}
 		}
@@ -158,10 +166,13 @@ func (h observer) unheld(c apiserver.Change, all map[string]*unstructured.Unstru
 	return ""
 }
 
-// letGoEarly reports an object whose finalizer an operator has removed before its last phase, or while it has children elsewhere.
+// letGoEarly reports an object whose finalizer an operator has removed before its last phase, or while it has children
+// elsewhere.
 func (h observer) letGoEarly(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
-	isHeld := c.Before != nil && c.Before.GetDeletionTimestamp() != nil && slices.Contains(c.Before.GetFinalizers(), finalizer)
-	if !isHeld || !isByOperator(c) || h.isRestored || c.After != nil && slices.Contains(c.After.GetFinalizers(), finalizer) {
+	isHeld := c.Before != nil && c.Before.GetDeletionTimestamp() != nil &&
+		slices.Contains(c.Before.GetFinalizers(), finalizer)
+	if !isHeld || !isByOperator(c) || h.isRestored || c.After != nil &&
+		slices.Contains(c.After.GetFinalizers(), finalizer) {
 		return ""
 	}
 	for _, k := range h.Kinds {
@@ -174,9 +185,12 @@ func (h observer) letGoEarly(c apiserver.Change, all map[string]*unstructured.Un
 			return fmt.Sprintf("%s is let go in the phase %q: %s", idOf(c.Before), phase, c)
 		}
 		for id, child := range all {
-			isElsewhere := child.GetNamespace() != c.Before.GetNamespace() && child.GetLabels()[labelOwner] == string(c.Before.GetUID())
-			isMarked := child.GetAnnotations()[annotationCreatedAs] != "" // or it is a child only once the status of its owner has its UID
-			if isElsewhere && isMarked && k.Target == nil && !isCopy(child) && !outlives(child) && child.GetDeletionTimestamp() == nil && metav1.GetControllerOf(child) == nil && !h.arrivedLate.Has(id) {
+			isElsewhere := child.GetNamespace() != c.Before.GetNamespace() &&
+				child.GetLabels()[labelOwner] == string(c.Before.GetUID())
+			// or it is a child only once the status of its owner has its UID
+			isMarked := child.GetAnnotations()[annotationCreatedAs] != ""
+			if isElsewhere && isMarked && k.Target == nil && !isCopy(child) && !outlives(child) &&
+				child.GetDeletionTimestamp() == nil && metav1.GetControllerOf(child) == nil && !h.arrivedLate.Has(id) {
 				return fmt.Sprintf("%s is let go, and has %s: %s", idOf(c.Before), id, c)
 			}
 		}
@@ -184,37 +198,48 @@ func (h observer) letGoEarly(c apiserver.Change, all map[string]*unstructured.Un
 	return ""
 }
 
-// lostOrphan reports an object that a deletion with --cascade=orphan has left, and that anyone but a user deletes, unless another object
-// owns it by then. orphaned has the former owners of such objects, and all what exists.
-func (h observer) lostOrphan(c apiserver.Change, all map[string]*unstructured.Unstructured, orphaned map[types.UID]types.UID) string {
+// lostOrphan reports an object that a deletion with --cascade=orphan has left, and that anyone but a user deletes,
+// unless another object owns it by then. orphaned has the former owners of such objects, and all what exists.
+func (h observer) lostOrphan(
+	c apiserver.Change, all map[string]*unstructured.Unstructured, orphaned map[types.UID]types.UID,
+) string {
 	if c.Before == nil {
 		return ""
 	}
 	uid, owner := c.Before.GetUID(), metav1.GetControllerOf(c.Before)
 	isDeleted := c.After == nil || c.After.GetDeletionTimestamp() != nil && c.Before.GetDeletionTimestamp() == nil
-	if isDeleted && isByOperator(c) && owner != nil && c.Before.GetLabels()[labelPhase] == "" && h.isOrphaning(c.Before, *owner, all) {
+	if isDeleted && isByOperator(c) && owner != nil && c.Before.GetLabels()[labelPhase] == "" &&
+		h.isOrphaning(c.Before, *owner, all) {
 		return "a child is deleted that is about to be orphaned: " + c.String()
 	}
 	switch former, isOrphan := orphaned[uid]; {
-	case isOrphan && isDeleted && c.By != users && c.By != emptier && c.Before.GetDeletionTimestamp() == nil && (owner == nil || owner.UID == former):
+	case isOrphan && isDeleted && c.By != users && c.By != emptier && c.Before.GetDeletionTimestamp() == nil &&
+		(owner == nil || owner.UID == former):
 		return "an orphan is deleted: " + c.String()
 	case !isDeleted && c.By == collector && owner != nil && metav1.GetControllerOf(c.After) == nil:
-		if of := ownerIn(all, c.Before, *owner); of == nil || !isTrue(of, kind.ConditionDeleting) || !h.mayBeMissed(c.At) {
+		if of := ownerIn(all, c.Before, *owner); of == nil || !isTrue(of, kind.ConditionDeleting) ||
+			!h.mayBeMissed(c.At) {
 			orphaned[uid] = owner.UID
 		}
 	}
 	return ""
 }
 
-// isOrphaning reports whether the owner of an object is one of the objects of the kinds, and is being deleted with --cascade=orphan.
-func (h observer) isOrphaning(object *unstructured.Unstructured, reference metav1.OwnerReference, all map[string]*unstructured.Unstructured) bool {
+// isOrphaning reports whether the owner of an object is one of the objects of the kinds, and is being deleted with
+// --cascade=orphan.
+func (h observer) isOrphaning(
+	object *unstructured.Unstructured, reference metav1.OwnerReference, all map[string]*unstructured.Unstructured,
+) bool {
 	owner := ownerIn(all, object, reference)
-	return owner != nil && owner.GetUID() == reference.UID && owner.GetDeletionTimestamp() != nil && slices.Contains(owner.GetFinalizers(), metav1.FinalizerOrphanDependents) &&
-		slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return k.Target == nil && k.GroupVersionKind == owner.GroupVersionKind() })
+	return owner != nil && owner.GetUID() == reference.UID && owner.GetDeletionTimestamp() != nil &&
+		slices.Contains(owner.GetFinalizers(), metav1.FinalizerOrphanDependents) &&
+		slices.ContainsFunc(h.Kinds,
+			func(k *kind.Kind) bool { return k.Target == nil && k.GroupVersionKind == owner.GroupVersionKind() })
 }
 
-// fightTime is a time in which someone who fights for a child changes it a hundred times, and mostCorrections how often operators may
-// change it back then: five times at once, and then ever more slowly, and all over again when an operator starts or the owner changes.
+// fightTime is a time in which someone who fights for a child changes it a hundred times, and mostCorrections how often
+// operators may change it back then: five times at once, and then ever more slowly, and all over again when an operator
+// starts or the owner changes.
 const fightTime, mostCorrections = 10 * time.Second, 40
 
 // fought returns the children that operators have changed back too often.
@@ -227,7 +252,8 @@ func fought(changes []apiserver.Change) (found []string) {
 		times := append(corrections[c.After.GetUID()], c.At)
 		times = slices.DeleteFunc(times, func(at time.Time) bool { return c.At.Sub(at) > fightTime })
 		if corrections[c.After.GetUID()] = times; len(times) == mostCorrections+1 {
-			found = append(found, fmt.Sprintf("%s is changed more than %d times in %v", idOf(c.After), mostCorrections, fightTime))
+			found = append(found, fmt.Sprintf("%s is changed more than %d times in %v", idOf(c.After), mostCorrections,
+				fightTime))
 		}
 	}
 	return found
@@ -247,8 +273,10 @@ func (h observer) harm(c apiserver.Change) (found []string) {
 	mayDelete := h.mayBeStray(before)
 	isDeleted := c.After == nil || c.After.GetDeletionTimestamp() != nil && before.GetDeletionTimestamp() == nil
 	holder := metav1.GetControllerOf(before)
-	isHeld := holder != nil && !slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return k.GroupVersionKind.Kind == holder.Kind })
-	isMarked := before.GetLabels()[labelOwner] != "" || before.GetAnnotations()[annotationOwner] != "" || before.GetAnnotations()[annotationCreatedAs] != ""
+	isHeld := holder != nil &&
+		!slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return k.GroupVersionKind.Kind == holder.Kind })
+	isMarked := before.GetLabels()[labelOwner] != "" || before.GetAnnotations()[annotationOwner] != "" ||
+		before.GetAnnotations()[annotationCreatedAs] != ""
 	switch {
 	case isHeld:
 		found = append(found, "an operator changes an object of another controller: "+c.String())
@@ -282,7 +310,9 @@ func (h observer) isElsewhere(child *unstructured.Unstructured) bool {
 }
 
 // ownerIn returns the owner of an object, which has its namespace or none, by its name.
-func ownerIn(all map[string]*unstructured.Unstructured, object *unstructured.Unstructured, reference metav1.OwnerReference) *unstructured.Unstructured {
+func ownerIn(
+	all map[string]*unstructured.Unstructured, object *unstructured.Unstructured, reference metav1.OwnerReference,
+) *unstructured.Unstructured {
 	if owner := all[reference.Kind+"/"+object.GetNamespace()+"/"+reference.Name]; owner != nil {
 		return owner
 	}

@@ -70,14 +70,17 @@ func (w *webhooks) review(path string, review *admissionv1.AdmissionReview) (*ad
 }
 
 // convert has one of the operators convert an object to another version.
-func (w *webhooks) convert(object *unstructured.Unstructured, to schema.GroupVersion) (*unstructured.Unstructured, error) {
+func (w *webhooks) convert(
+	object *unstructured.Unstructured, to schema.GroupVersion,
+) (*unstructured.Unstructured, error) {
 	encoded, err := object.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
 	review := &apiextensionsv1.ConversionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "ConversionReview"},
-		Request:  &apiextensionsv1.ConversionRequest{UID: "1", DesiredAPIVersion: to.String(), Objects: []runtime.RawExtension{{Raw: encoded}}},
+		Request: &apiextensionsv1.ConversionRequest{UID: "1", DesiredAPIVersion: to.String(),
+			Objects: []runtime.RawExtension{{Raw: encoded}}},
 	}
 	answer := new(apiextensionsv1.ConversionReview)
 	if err := w.ask(admission.ConvertPath, review, answer); err != nil {

@@ -1,5 +1,6 @@
-// Command overlay writes the files by which the go command builds a test binary whose runtime makes each of its choices by a
-// seed: those of the scheduler, of select, of maps, of timers and of math/rand. It prints the path of the file for -overlay.
+// Command overlay writes the files by which the go command builds a test binary whose runtime makes each of its choices
+// by a seed: those of the scheduler, of select, of maps, of timers and of math/rand. It prints the path of the file for
+// -overlay.
 //
 //	go test -overlay "$(go run ./hack/sim/overlay .sim)" -tags sim ./hack/sim/...
 package main

@@ -1,5 +1,5 @@
-// Package definitions installs the CRDs of kinds, follows them, and says whether a kind can run with the CRD that the API server has: it may be
-// missing, rejected, of another version of the kind, or without conversions.
+// Package definitions installs the CRDs of kinds, follows them, and says whether a kind can run with the CRD that the
+// API server has: it may be missing, rejected, of another version of the kind, or without conversions.
 package definitions
 
 import (
@@ -27,9 +27,11 @@ import (
 type Definitions struct {
 	// Informers make the caches of CRDs, which end with the context that the informers were given.
 	Informers *informers.Informers
-	// Changed is told that the CRD of a kind has changed. If matters is true, Missing may have another answer since then.
+	// Changed is told that the CRD of a kind has changed. If matters is true, Missing may have another answer since
+	// then.
 	Changed func(k *kind.Kind, matters bool)
-	// Discover asks the API server for a kind whose CRD may not be read. Its error is an engine.Absent if the kind is not served.
+	// Discover asks the API server for a kind whose CRD may not be read. Its error is an engine.Absent if the kind is
+	// not served.
 	Discover func(*kind.Kind) error
 
 	of sync.Map // from *kind.Kind to *definition
@@ -48,7 +50,8 @@ type definition struct {
 const knownTimeout = 10 * time.Second
 
 // kept is what is read of a CRD; its schemas are up to a megabyte.
-var kept = projection.Of([]string{"metadata", "deletionTimestamp"}, []string{"metadata", "annotations", crds.HashAnnotation},
+var kept = projection.Of([]string{"metadata", "deletionTimestamp"},
+	[]string{"metadata", "annotations", crds.HashAnnotation},
 	[]string{"spec", "conversion"}, []string{"status", "conditions"})
 
 // Watch starts the watch of the CRD of a kind until ctx ends.
@@ -56,7 +59,8 @@ func (d *Definitions) Watch(ctx context.Context, k *kind.Kind) error {
 	of := &definition{known: make(chan struct{})}
 	var err error
 	of.cache, err = d.Informers.NewCache(informers.Selection{
-		Resource: crds.Resource, Where: fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String(), Keep: kept,
+		Resource: crds.Resource, Where: fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String(),
+		Keep: kept,
 	}, []string{metav1.NamespaceAll}, of.failed)
 	if err != nil {
 		return err
@@ -97,7 +101,8 @@ func (d *definition) failed(err error) {
 	}
 }
 
-// Missing returns what is missing of the CRD of a kind that is watched. It is an engine.Absent unless that could not be determined.
+// Missing returns what is missing of the CRD of a kind that is watched. It is an engine.Absent unless that could not be
+// determined.
 func (d *Definitions) Missing(ctx context.Context, k *kind.Kind) error {
 	if err := d.Await(ctx, k); err != nil {
 		return err
@@ -156,18 +161,26 @@ func problemOf(k *kind.Kind, crd *unstructured.Unstructured) error {
 		return engine.Absent(err.Error())
 	}
 	if installed := otherVersion(k, crd); installed != "" {
-		return engine.Absent(fmt.Sprintf("the CRD %s belongs to another version of the kind: its annotation %s is %s, and the kind of this process has %s; "+
-			"if this process has the newer one, apply its CRD with 'fescue crd | kubectl apply --server-side -f -' or start with --install-crds, or else upgrade this process",
-			name, crds.HashAnnotation, installed, k.Hash))
+		return engine.Absent(
+			fmt.Sprintf(
+				"the CRD %s belongs to another version of the kind: its annotation %s is %s, and the kind of this process has %s; "+
+					"if this process has the newer one, apply its CRD with 'fescue crd | kubectl apply --server-side -f -' or start with --install-crds, or else upgrade this process",
+				name, crds.HashAnnotation, installed, k.Hash))
 	}
-	if strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy"); k.Versions.Converts() && strategy != "Webhook" {
-		return engine.Absent(fmt.Sprintf("the CRD %s does not have objects converted between the versions of the kind, so writing them could lose fields: "+
-			"apply it again with 'fescue crd | kubectl apply --server-side -f -' or start with --install-crds", name))
+	if strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion",
+		"strategy"); k.Versions.Converts() && strategy != "Webhook" {
+		return engine.Absent(
+			fmt.Sprintf(
+				"the CRD %s does not have objects converted between the versions of the kind, so writing them could lose fields: "+
+					"apply it again with 'fescue crd | kubectl apply --server-side -f -' or start with --install-crds",
+				name))
 	}
 	return nil
 }
 
 // NotServed is the error for a kind that the API server does not serve.
 func NotServed(k *kind.Kind) error {
-	return engine.Absent(fmt.Sprintf("the API server does not serve %s: install the CRDs with 'fescue crd | kubectl apply --server-side -f -' or start with --install-crds", k.Name()))
+	return engine.Absent(
+		fmt.Sprintf(
+			"the API server does not serve %s: install the CRDs with 'fescue crd | kubectl apply --server-side -f -' or start with --install-crds", k.Name()))
 }

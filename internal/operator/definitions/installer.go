@@ -16,8 +16,9 @@ import (
 	"github.com/fescue-dev/fescue/engine"
 )
 
-// Installer installs the CRD of each kind once, when the kind starts for the first time after this process was elected: so the CRDs are those
-// of the process that acts, whatever other processes of another version start beside it. A nil Installer does nothing.
+// Installer installs the CRD of each kind once, when the kind starts for the first time after this process was elected:
+// so the CRDs are those of the process that acts, whatever other processes of another version start beside it. A nil
+// Installer does nothing.
 type Installer struct {
 	client  dynamic.Interface
 	by      string          // the identity of this process
@@ -31,10 +32,15 @@ type Installer struct {
 	installed sets.Set[*kind.Kind]
 }
 
-// NewInstaller returns one that writes with client, as by, once elected is closed. webhook returns what converts objects, and whether that is ready; it is
-// nil if the webhooks are off. dropped is told of the fields that objects of a kind lose.
-func NewInstaller(client dynamic.Interface, by string, elected <-chan struct{}, webhook func() (at crds.Webhook, ready bool), dropped func(*kind.Kind, crds.Dropped)) *Installer {
-	return &Installer{client: client, by: by, elected: elected, webhook: webhook, dropped: dropped, installed: sets.New[*kind.Kind]()}
+// NewInstaller returns one that writes with client, as by, once elected is closed. webhook returns what converts
+// objects, and whether that is ready; it is nil if the webhooks are off. dropped is told of the fields that objects of
+// a kind lose.
+func NewInstaller(
+	client dynamic.Interface, by string, elected <-chan struct{}, webhook func() (at crds.Webhook, ready bool),
+	dropped func(*kind.Kind, crds.Dropped),
+) *Installer {
+	return &Installer{client: client, by: by, elected: elected, webhook: webhook, dropped: dropped,
+		installed: sets.New[*kind.Kind]()}
 }
 
 // Waits reports whether this process installs CRDs, and was not elected yet.
@@ -50,8 +56,8 @@ func (i *Installer) Waits() bool {
 	}
 }
 
-// RecheckOnceElected has an engine ask again about its kinds as soon as this process acts, so that those without their CRD get it. It returns then,
-// or when ctx ends.
+// RecheckOnceElected has an engine ask again about its kinds as soon as this process acts, so that those without their
+// CRD get it. It returns then, or when ctx ends.
 func (i *Installer) RecheckOnceElected(ctx context.Context, e *engine.Engine) {
 	if i == nil {
 		return
@@ -80,7 +86,9 @@ func (i *Installer) Install(ctx context.Context, k *kind.Kind) error {
 	var at crds.Webhook
 	if k.Versions.Converts() {
 		if i.webhook == nil {
-			return engine.Absent(fmt.Sprintf("%s has conversions, which the API server asks a webhook for: start with --webhook-url or --webhook-service", k.Name()))
+			return engine.Absent(
+				fmt.Sprintf(
+					"%s has conversions, which the API server asks a webhook for: start with --webhook-url or --webhook-service", k.Name()))
 		}
 		ready := false
 		if at, ready = i.webhook(); !ready {
@@ -90,7 +98,9 @@ func (i *Installer) Install(ctx context.Context, k *kind.Kind) error {
 	dropped, err := crds.Apply(ctx, i.client, k, at, i.by)
 	if err != nil {
 		var answer apierrors.APIStatus
-		if errors.As(err, &answer) && !apierrors.IsConflict(err) && answer.Status().Code < http.StatusInternalServerError && answer.Status().Code != http.StatusTooManyRequests {
+		if errors.As(err, &answer) && !apierrors.IsConflict(err) &&
+			answer.Status().Code < http.StatusInternalServerError &&
+			answer.Status().Code != http.StatusTooManyRequests {
 			return engine.Absent(err.Error())
 		}
 		return err

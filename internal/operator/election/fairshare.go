@@ -57,11 +57,11 @@ func (h holders) claims(me, layout string) claims {
 	return c
 }
 
-// share returns the member that each shard belongs to. The members' numbers of shards differ by
-// at most one, and each member keeps as many of its shards as that allows, lower ones first.
-// There are no more members than shards, so the holder of shard 0 keeps it. Processes that see
-// the same Leases compute the same result. A member is named twice while it holds the Leases of two members: it took another one before
-// the answer to a write, or etcd was restored to an older state. It does not renew the second.
+// share returns the member that each shard belongs to. The members' numbers of shards differ by at most one, and each
+// member keeps as many of its shards as that allows, lower ones first. There are no more members than shards, so the
+// holder of shard 0 keeps it. Processes that see the same Leases compute the same result. A member is named twice while
+// it holds the Leases of two members: it took another one before the answer to a write, or etcd was restored to an
+// older state. It does not renew the second.
 func share(members, shards []string) []string {
 	has := make(map[string]int)
 	for _, holder := range shards {

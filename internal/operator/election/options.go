@@ -27,17 +27,22 @@ const retryJitter = 1.2
 
 // AddFlags adds the flags of the election.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&o.Elect, "leader-elect", false, "act only while leading, so that several replicas can run; the others are standbys with filled caches")
+	flags.BoolVar(&o.Elect, "leader-elect", false,
+		"act only while leading, so that several replicas can run; the others are standbys with filled caches")
 	flags.IntVar(
 		&o.Shards,
 		"shards",
 		1,
 		"number of shards that objects are divided into, by UID, which divide the work and the caches among as many replicas; more than 1 implies --leader-elect",
 	)
-	flags.StringVar(&o.Namespace, "leader-elect-resource-namespace", "", "namespace of the Leases; defaults to the namespace of the Pod or of the kubeconfig context")
-	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a standby waits before it takes over from a leader that stopped renewing its Lease")
-	flags.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long a leader retries to renew its Lease before it gives up")
-	flags.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "wait between two attempts to acquire or renew the Lease")
+	flags.StringVar(&o.Namespace, "leader-elect-resource-namespace", "",
+		"namespace of the Leases; defaults to the namespace of the Pod or of the kubeconfig context")
+	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
+		"how long a standby waits before it takes over from a leader that stopped renewing its Lease")
+	flags.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
+		"how long a leader retries to renew its Lease before it gives up")
+	flags.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second,
+		"wait between two attempts to acquire or renew the Lease")
 }
 
 // Complete validates the flags. maxShards is the largest number of shards.
@@ -50,7 +55,9 @@ func (o *Options) Complete(maxShards int) error {
 		return nil
 	}
 	if o.LeaseDuration <= o.RenewDeadline {
-		return fmt.Errorf("--leader-elect-lease-duration: invalid value %s: must be greater than --leader-elect-renew-deadline, %s", o.LeaseDuration, o.RenewDeadline)
+		return fmt.Errorf(
+			"--leader-elect-lease-duration: invalid value %s: must be greater than --leader-elect-renew-deadline, %s",
+			o.LeaseDuration, o.RenewDeadline)
 	}
 	if o.RetryPeriod <= 0 || o.RenewDeadline <= time.Duration(retryJitter*float64(o.RetryPeriod)) {
 		return fmt.Errorf(

@@ -37,7 +37,9 @@ type sharding struct {
 }
 
 // newSharding wires an election for completed options.
-func newSharding(o Options, names Names, leases coordinationclient.LeaseInterface, identity string, log *slog.Logger) *sharding {
+func newSharding(
+	o Options, names Names, leases coordinationclient.LeaseInterface, identity string, log *slog.Logger,
+) *sharding {
 	s := &sharding{
 		leases: newLeaseSet(leases, o.LeaseDuration), names: names, options: o, me: identity, log: log,
 		chosen: make(chan struct{}), giving: make(map[int]bool), givenUp: make(chan int, o.Shards),

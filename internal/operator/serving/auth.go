@@ -46,7 +46,8 @@ const maxCached = 1024
 
 // newAuth delegates to the API server, by TokenReview and SubjectAccessReview.
 func newAuth(client kubernetes.Interface, log *slog.Logger) *auth {
-	return &auth{client: client, log: log, users: utilcache.NewLRUExpireCache(maxCached), access: utilcache.NewLRUExpireCache(maxCached)}
+	return &auth{client: client, log: log, users: utilcache.NewLRUExpireCache(maxCached),
+		access: utilcache.NewLRUExpireCache(maxCached)}
 }
 
 // protect answers 401 to clients without a valid token, 403 to clients that are not allowed to
@@ -90,7 +91,8 @@ func (a *auth) userOf(ctx context.Context, r *http.Request) (*authenticationv1.U
 	if user, ok := a.users.Get(key); ok {
 		return user.(*authenticationv1.UserInfo), nil
 	}
-	review, err := a.client.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	review, err := a.client.AuthenticationV1().TokenReviews().Create(ctx,
+		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +107,8 @@ func (a *auth) userOf(ctx context.Context, r *http.Request) (*authenticationv1.U
 // mayGet reports whether a user is allowed to get a path.
 func (a *auth) mayGet(ctx context.Context, user *authenticationv1.UserInfo, path string) (bool, error) {
 	spec := authorizationv1.SubjectAccessReviewSpec{
-		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: make(map[string]authorizationv1.ExtraValue, len(user.Extra)),
+		User: user.Username, UID: user.UID, Groups: user.Groups,
+		Extra:                 make(map[string]authorizationv1.ExtraValue, len(user.Extra)),
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
 	}
 	for name, values := range user.Extra {
@@ -119,7 +122,8 @@ func (a *auth) mayGet(ctx context.Context, user *authenticationv1.UserInfo, path
 	if allowed, ok := a.access.Get(key); ok {
 		return allowed.(bool), nil
 	}
-	review, err := a.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	review, err := a.client.AuthorizationV1().SubjectAccessReviews().Create(ctx,
+		&authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		return false, err
 	}
@@ -135,7 +139,8 @@ func (a *auth) mayGet(ctx context.Context, user *authenticationv1.UserInfo, path
 // tlsConfig serves a certificate or, without one, a self-signed certificate that no client can
 // verify, as in controller-runtime. HTTP/2 is off, as for the webhooks.
 func tlsConfig(getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}, GetCertificate: getCertificate}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"},
+		GetCertificate: getCertificate}
 	if getCertificate != nil {
 		return config, nil
 	}

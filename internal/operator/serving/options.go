@@ -20,10 +20,14 @@ type Options struct {
 
 // AddFlags adds the flags about metrics and health.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.MetricsAddress, "metrics-listen", "", "address that serves /metrics, like :8080; none by default")
-	flags.StringVar(&o.HealthAddress, "health-listen", "", "address that serves /healthz, /readyz and /livez, like :8081; none by default")
-	flags.BoolVar(&o.Auth, "metrics-auth", false, "serve metrics over HTTPS to authorized clients only: the bearer token must be valid and its user allowed to get the path")
-	flags.StringVar(&o.CertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for --metrics-auth, reloaded when they change; without it the certificate is self-signed")
+	flags.StringVar(&o.MetricsAddress, "metrics-listen", "",
+		"address that serves /metrics, like :8080; none by default")
+	flags.StringVar(&o.HealthAddress, "health-listen", "",
+		"address that serves /healthz, /readyz and /livez, like :8081; none by default")
+	flags.BoolVar(&o.Auth, "metrics-auth", false,
+		"serve metrics over HTTPS to authorized clients only: the bearer token must be valid and its user allowed to get the path")
+	flags.StringVar(&o.CertDir, "metrics-cert-dir", "",
+		"folder with tls.crt and tls.key for --metrics-auth, reloaded when they change; without it the certificate is self-signed")
 	flags.BoolVar(&o.Profiling, "profiling", false, "serve /debug/pprof on the address of --metrics-listen")
 }
 

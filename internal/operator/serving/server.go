@@ -55,7 +55,8 @@ func Start(c Config) (stop func(), err error) {
 			return nil, fmt.Errorf("--metrics-auth: %w", err)
 		}
 	}
-	health := endpoint{flag: "--health-listen", address: c.HealthAddress, handler: healthHandler(c.Ready, c.Live, c.Notes)}
+	health := endpoint{flag: "--health-listen", address: c.HealthAddress,
+		handler: healthHandler(c.Ready, c.Live, c.Notes)}
 
 	var servers []*http.Server
 	stop = func() {

@@ -104,7 +104,8 @@ func GoldenRest(tb testing.TB, file, line, text string) {
 	Golden(tb, file, above+line+"\n"+text)
 }
 
-// GoldenSections compares the sections of an archive with those of its file. One without a name was not computed, and stays.
+// GoldenSections compares the sections of an archive with those of its file. One without a name was not computed, and
+// stays.
 func GoldenSections(tb testing.TB, file string, sections []txtar.File) {
 	tb.Helper()
 	archive := Read(tb, file)

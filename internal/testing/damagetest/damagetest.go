@@ -1,5 +1,5 @@
-// Package damagetest lists what people do to children, and what remains of it, for the tests that run scenarios in memory
-// and on a control plane.
+// Package damagetest lists what people do to children, and what remains of it, for the tests that run scenarios in
+// memory and on a control plane.
 package damagetest
 
 import (
@@ -18,7 +18,8 @@ type Damage struct {
 	Patch map[string]any
 }
 
-// Of lists what can happen to a child: that it is deleted, edited, orphaned, and that it loses its marks, or gets others.
+// Of lists what can happen to a child: that it is deleted, edited, orphaned, and that it loses its marks, or gets
+// others.
 func Of(child *unstructured.Unstructured) []Damage {
 	of := func(field string, value any) map[string]any {
 		return map[string]any{"metadata": map[string]any{field: value}}
@@ -30,10 +31,12 @@ func Of(child *unstructured.Unstructured) []Damage {
 		{"without labels", of("labels", nil)},
 		{"without annotations", of("annotations", nil)},
 	}
-	for field, entries := range map[string]map[string]string{"labels": child.GetLabels(), "annotations": child.GetAnnotations()} {
+	for field, entries := range map[string]map[string]string{"labels": child.GetLabels(),
+		"annotations": child.GetAnnotations()} {
 		for name := range entries {
 			if IsMark(name) {
-				all = append(all, Damage{"without " + name, of(field, map[string]any{name: nil})}, Damage{"other " + name, of(field, map[string]any{name: "x"})})
+				all = append(all, Damage{"without " + name, of(field, map[string]any{name: nil})},
+					Damage{"other " + name, of(field, map[string]any{name: "x"})})
 			}
 		}
 	}
@@ -66,7 +69,8 @@ func edited(fields map[string]any) map[string]any {
 
 // IsMark reports whether a label or an annotation is one by which a child is recognized.
 func IsMark(name string) bool {
-	return name == "app.kubernetes.io/managed-by" || strings.HasPrefix(name, "fescue.dev/") && name != "fescue.dev/template"
+	return name == "app.kubernetes.io/managed-by" || strings.HasPrefix(name, "fescue.dev/") &&
+		name != "fescue.dev/template"
 }
 
 // remaining are the differences that remain, as regular expressions for what Remains gets.
@@ -95,8 +99,10 @@ var remaining = []struct {
 		what:   `(configmappropagation ConfigMap|rollout Deployment|serviceperpod Service)/\S+ (deleted|edited|other fescue.dev/created-as)`,
 		reason: "what its template reads does not exist, so nobody knows how it has to be; one whose record names something else is a copy",
 	},
-	{what: `(webapp Ingress|webservice Ingress|database StatefulSet)/\S+ deleted`, reason: "the status that the scenario gave it is gone"},
-	{what: `announcement Service/\S+ deleted`, reason: "the scenario gave it a finalizer, so it stays until that is removed"},
+	{what: `(webapp Ingress|webservice Ingress|database StatefulSet)/\S+ deleted`,
+		reason: "the status that the scenario gave it is gone"},
+	{what: `announcement Service/\S+ deleted`,
+		reason: "the scenario gave it a finalizer, so it stays until that is removed"},
 	{what: `database Deployment/\S+ deleted`, reason: "its when waits for the database, which the scenario stopped"},
 	{
 		what:   `archive Job/\S+ deleted while it is deleted`,
@@ -109,9 +115,9 @@ var remaining = []struct {
 	},
 }
 
-// Remains reports whether a difference that damage to a child makes is one that remains: what is "SCENARIO CHILD DAMAGE",
-// or, of an object that is being deleted, "SCENARIO CHILD DAMAGE while it is deleted". With more left, it reports whether
-// something may be left when all objects have been deleted.
+// Remains reports whether a difference that damage to a child makes is one that remains: what is "SCENARIO CHILD
+// DAMAGE", or, of an object that is being deleted, "SCENARIO CHILD DAMAGE while it is deleted". With more left, it
+// reports whether something may be left when all objects have been deleted.
 func Remains(what string, moreLeft bool) bool {
 	for _, r := range remaining {
 		if regexp.MustCompile("^"+r.what+"$").MatchString(what) && (r.left || !moreLeft) {

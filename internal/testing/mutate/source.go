@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// Mutant is a mistake in the source of a package. A copy of the source holds all of them: each is switched on by its number.
+// Mutant is a mistake in the source of a package. A copy of the source holds all of them: each is switched on by its
+// number.
 type Mutant struct {
 	Number int
 	File   string
@@ -27,8 +28,9 @@ func (m Mutant) Text() string { return m.Name + " | " + m.Change }
 
 // Source makes the mutants of some files.
 type Source struct {
-	// Skip are functions that are not mutated, Unseen statements that are not, and Messages functions whose arguments are not: what is
-	// compared does not depend on them. All are regular expressions for the whole name, or for the beginning of a statement.
+	// Skip are functions that are not mutated, Unseen statements that are not, and Messages functions whose arguments
+	// are not: what is compared does not depend on them. All are regular expressions for the whole name, or for the
+	// beginning of a statement.
 	Skip, Unseen, Messages *regexp.Regexp
 
 	Mutants []Mutant
@@ -67,7 +69,8 @@ func (s *Source) File(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mutator{file: file, source: source, set: set, of: s, closed: make(map[ast.Expr]bool), same: make(map[string]int)}
+	m := &mutator{file: file, source: source, set: set, of: s, closed: make(map[ast.Expr]bool),
+		same: make(map[string]int)}
 	for _, decl := range parsed.Decls {
 		m.decl(decl)
 	}

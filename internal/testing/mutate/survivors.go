@@ -40,8 +40,8 @@ func (o *Overlay) Add(tb testing.TB, file, text string) {
 	require.NoError(tb, os.WriteFile(o.replaced[absolute], []byte(text), 0o600))
 }
 
-// AddMutants replaces the Go files of a folder, apart from tests, by those that a Source makes of them and that rewrite changes; nil
-// changes nothing.
+// AddMutants replaces the Go files of a folder, apart from tests, by those that a Source makes of them and that rewrite
+// changes; nil changes nothing.
 func (o *Overlay) AddMutants(tb testing.TB, dir string, of *Source, rewrite func(text string) string) {
 	tb.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -65,9 +65,9 @@ func (o *Overlay) AddMutants(tb testing.TB, dir string, of *Source, rewrite func
 		"import \"github.com/fescue-dev/fescue/internal/testing/mutate\"\n\nfunc mutated(number int32) bool { return mutate.On(number) }\n")
 }
 
-// Survivors returns the mutants that a test of the package in a folder does not notice, which calls Try. Each processor tries a part of
-// them. A process that a mutant ends is followed by another, for the rest. That one is killed if it was the first of its process; else
-// one before it may be why, and it is the first of the next.
+// Survivors returns the mutants that a test of the package in a folder does not notice, which calls Try. Each processor
+// tries a part of them. A process that a mutant ends is followed by another, for the rest. That one is killed if it was
+// the first of its process; else one before it may be why, and it is the first of the next.
 func (o *Overlay) Survivors(t *testing.T, dir, test string, mutants []Mutant) (survivors []Mutant) {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{"Replace": o.replaced})
@@ -75,7 +75,8 @@ func (o *Overlay) Survivors(t *testing.T, dir, test string, mutants []Mutant) (s
 	overlay := filepath.Join(o.dir, "overlay.json")
 	require.NoError(t, os.WriteFile(overlay, data, 0o600))
 	binary := filepath.Join(t.TempDir(), "test")
-	output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, "./"+dir).CombinedOutput()
+	output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary,
+		"./"+dir).CombinedOutput()
 	require.NoError(t, err, string(output))
 	left := make([][]Mutant, runtime.NumCPU())
 	var running errgroup.Group

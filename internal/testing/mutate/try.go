@@ -33,10 +33,10 @@ const variable = "MUTANTS"
 // Chosen reports whether a test is to try mutants.
 func Chosen() bool { return os.Getenv(variable) != "" }
 
-// Try tries the mutants that Survivors wants to be tried: one is killed by a case that has another result, panics, or does not
-// end. Each case has the same result each time, as long as no mutant is switched on. The process ends with one that
-// takes too much memory, and when a case has another result without the mutant, too: this one or one before it has changed what
-// is shared. Whoever runs it tries the mutant once more, alone.
+// Try tries the mutants that Survivors wants to be tried: one is killed by a case that has another result, panics, or
+// does not end. Each case has the same result each time, as long as no mutant is switched on. The process ends with one
+// that takes too much memory, and when a case has another result without the mutant, too: this one or one before it has
+// changed what is shared. Whoever runs it tries the mutant once more, alone.
 func Try(cases []func() string) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: mostMemory, Max: mostMemory}); err != nil {
 		panic(err)
@@ -104,10 +104,11 @@ const (
 	mostMemory = 6 << 30
 )
 
-// endOf returns how a mutant ends. It may take so long of the processor, however busy the machine is; what only waits takes
-// five minutes.
+// endOf returns how a mutant ends. It may take so long of the processor, however busy the machine is; what only waits
+// takes five minutes.
 func endOf(ends chan string, longest time.Duration) string {
-	for began, start := processorTime(), time.Now(); processorTime()-began < longest && time.Since(start) < 5*time.Minute; {
+	for began, start := processorTime(), time.Now(); processorTime()-began < longest &&
+		time.Since(start) < 5*time.Minute; {
 		select {
 		case end := <-ends:
 			return end

@@ -21,8 +21,8 @@ import (
 // establishTimeout bounds the wait for the API server to serve CRDs, which takes well under a second on an idle one.
 const establishTimeout = 30 * time.Second
 
-// InstallCRDs applies the CRDs of kinds, and returns when the API server serves them all, or why it does not. at is what converts the
-// objects of kinds with conversions.
+// InstallCRDs applies the CRDs of kinds, and returns when the API server serves them all, or why it does not. at is
+// what converts the objects of kinds with conversions.
 func InstallCRDs(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind, at crds.Webhook) error {
 	for _, k := range kinds {
 		if _, err := crds.Apply(ctx, client, k, at, "test"); err != nil {

@@ -56,10 +56,12 @@ func Namespace(t testing.TB) string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(Config(t))
 	require.NoError(t, err)
-	namespace, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	namespace, err := client.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := client.CoreV1().Namespaces().Delete(context.Background(), namespace.Name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+		if err := client.CoreV1().Namespaces().Delete(context.Background(), namespace.Name,
+			metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 			require.NoError(t, err)
 		}
 	})

@@ -1,11 +1,11 @@
 // Package tutorial runs the pages of docs/tutorial as a reader does: it writes the files that they show, runs their
 // commands in order, and compares what is printed with the page.
 //
-// A fenced block with a title is a file of this name, or in the language diff what changes in that file, with a line "…"
-// between two places. A block of the language console has commands after "$ ", each with
-// its output; "…" stands for anything in a line, and a line that only has "…" for any lines. The title of such a block
-// says where it runs: "cluster" needs a control plane, and a name like "terminal 2" is a terminal of its own, in which
-// the command keeps running until ^C or the next command there. Text and diagrams are left to people.
+// A fenced block with a title is a file of this name, or in the language diff what changes in that file, with a line
+// "…" between two places. A block of the language console has commands after "$ ", each with its output; "…" stands for
+// anything in a line, and a line that only has "…" for any lines. The title of such a block says where it runs:
+// "cluster" needs a control plane, and a name like "terminal 2" is a terminal of its own, in which the command keeps
+// running until ^C or the next command there. Text and diagrams are left to people.
 //
 // It knows neither kinds nor clusters.
 package tutorial
@@ -86,7 +86,8 @@ func (s *session) read(t *testing.T, language, title, text string, line int) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	default:
-		require.Contains(t, []string{"text", "mermaid"}, language, "line %d: a block that is no file and has no commands", line)
+		require.Contains(t, []string{"text", "mermaid"}, language,
+			"line %d: a block that is no file and has no commands", line)
 	}
 }
 
@@ -158,7 +159,8 @@ func (s *session) close() {
 	}
 }
 
-// keepRunning stops what runs in a terminal, starts a command there, and waits until it has printed what the page shows.
+// keepRunning stops what runs in a terminal, starts a command there, and waits until it has printed what the page
+// shows.
 func (s *session) keepRunning(t *testing.T, title, command, output string, line int) {
 	t.Helper()
 	if former, ok := s.terminals[title]; ok {
@@ -185,8 +187,8 @@ func (s *session) keepRunning(t *testing.T, title, command, output string, line 
 // omission matches what stands for anything in a quoted line, and a space after it.
 var omission = regexp.MustCompile("…( ?) *")
 
-// matches reports whether a command has printed what a page says. Spaces at the end of a line do not count, nor how many
-// follow on "…" in a column.
+// matches reports whether a command has printed what a page says. Spaces at the end of a line do not count, nor how
+// many follow on "…" in a column.
 func matches(page, printed string) bool {
 	var pattern strings.Builder
 	for line := range strings.Lines(page) {
