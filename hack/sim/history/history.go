@@ -113,6 +113,7 @@ func begin(o Options) (*history, error) {
 	h := &history{
 		Options: o, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))},
 		began: time.Now(), altered: sets.New[types.UID](), unlabelled: make(map[types.UID]time.Time),
+		entries: make(map[string]string),
 		marksOf: make(map[string]types.UID),
 		notes:   notes{arrivedLate: sets.New[string](), unanswered: make(map[string]time.Time)},
 	}
@@ -278,6 +279,8 @@ type history struct {
 	created int // by users
 	// altered are the children that users have changed.
 	altered sets.Set[types.UID]
+	// entries are in which entry of its phase a child was last created for an owner, if it shows that.
+	entries map[string]string
 	// unlabelled is when a child last lost the label by which it is watched.
 	unlabelled map[types.UID]time.Time
 	// requests are those of operators, without those for Leases.

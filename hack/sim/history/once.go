@@ -36,7 +36,6 @@ func (o onces) leftEarly(c apiserver.Change, all map[string]*unstructured.Unstru
 		o.existed[id], o.existed[id+entryOf(c.After.GetAnnotations()[annotationEntered])] = true, true
 		return ""
 	}
-	entered, _, _ := unstructured.NestedString(c.Before.Object, "status", "lastPhaseTransitionTime")
 	phase := phaseIn(c.Before)
 	if !isByOperator(c) || phase == "" || phase == phaseIn(c.After) || o.isRestored ||
 		c.After.GetDeletionTimestamp() != nil {
@@ -57,8 +56,8 @@ func (o onces) leftEarly(c apiserver.Change, all map[string]*unstructured.Unstru
 		}
 		for _, child := range d.Children {
 			id := fmt.Sprint(c.Before.GetUID(), "/", phase, "/", child.Name)
-			if child.Update == kind.Never && child.OnDelete != kind.Orphan {
-				id += entryOf(entered) // each entry has its own
+			if isReplaced(child) {
+				id += entryOf(enteredIn(c.Before)) // each entry has its own
 			}
 			if child.Phase == phase && child.Set == nil && child.Template != nil && !o.existed[id] &&
 				!o.inherits(k, c.Before, child.Name, all) {
@@ -68,6 +67,17 @@ func (o onces) leftEarly(c apiserver.Change, all map[string]*unstructured.Unstru
 		}
 	}
 	return ""
+}
+
+// isReplaced reports whether each entry of the phase of a child has its own.
+func isReplaced(child kind.Child) bool {
+	return child.Update == kind.Never && child.Phase != "" && child.Set == nil && child.OnDelete != kind.Orphan
+}
+
+// enteredIn returns the time at which an object entered its phase, as its status has it.
+func enteredIn(object *unstructured.Unstructured) string {
+	entered, _, _ := unstructured.NestedString(object.Object, "status", "lastPhaseTransitionTime")
+	return entered
 }
 
 // entryOf returns the time of an entry as both status and children may write it.

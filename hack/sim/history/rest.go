@@ -274,6 +274,11 @@ func (h *history) missing(
 		return nil
 	}
 	wanted[live[i].GetUID()] = true
+	entry := h.entries[idFor(live[i], metav1.OwnerReference{UID: owner.GetUID()})]
+	if isReplaced(c) && entry != "" && entryOf(entry) != entryOf(enteredIn(owner)) && !h.isRestored {
+		return []string{fmt.Sprintf("has a child %s that was created in the entry at %s, and not in that at %s",
+			idOf(live[i]), entry, enteredIn(owner))}
+	}
 	if h.differs(c, live[i], c.Template) {
 		return []string{fmt.Sprintf("has a child %s that differs from its template %v: %v", idOf(live[i]), c.Template,
 			live[i].Object)}

@@ -81,7 +81,7 @@ func decorated(random *rand.Rand, k *kind.Kind) map[string]any {
 // users create objects, and do to them and to what they own what users do, until the disturbances end.
 func (h *history) users(ctx context.Context) {
 	random := h.random.own()
-	deeds := []deed{none, deleteObject, editObject}
+	deeds := []deed{none, deleteObject, editObject, editObject, editObject}
 	if !h.Once {
 		deeds = append(deeds, deleteChild, alterChild, unmarkChild, releaseChild, copyChild, stray, hold, occupy,
 			changeRead)

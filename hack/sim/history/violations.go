@@ -70,6 +70,10 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 			continue
 		}
 		last[idOf(object)] = object
+		if c.Before == nil {
+			owner := metav1.OwnerReference{UID: types.UID(object.GetLabels()[labelOwner])}
+			h.entries[idFor(object, owner)] = object.GetAnnotations()[annotationEntered]
+		}
 		if c.Before != nil && !hasNoLabel(c.Before) && hasNoLabel(object) {
 			h.unlabelled[object.GetUID()] = c.At
 		}
