@@ -109,13 +109,18 @@ func (h *history) mayBeUnseen(child *unstructured.Unstructured) bool {
 }
 
 // mayBeMissed reports whether something may have happened while no operator acted, or so shortly before the operator
-// ended that it could not answer: what fails is tried again after some seconds, and events may be a minute late.
+// ended that it could not answer: what fails is tried again after some seconds, and events may be late.
 func (h *history) mayBeMissed(at time.Time) bool {
-	late := 10 * time.Second
-	if h.Faults.Lag > 0 {
-		late = time.Minute
-	}
+	late := max(10*time.Second, h.latest())
 	return !h.Stays && (h.Operators+h.Kills > 0 || at.After(h.began.Add(h.Disturbed-late)))
+}
+
+// latest returns how late events may be.
+func (h *history) latest() time.Duration {
+	if h.Faults.Lag == 0 {
+		return 0
+	}
+	return time.Minute
 }
 
 // isCopy reports whether an object was created under another name than the mark says that it bears.

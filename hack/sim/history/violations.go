@@ -140,7 +140,7 @@ func (h observer) reused(c apiserver.Change, given sets.Set[string]) string {
 	id := strings.Join([]string{c.By, c.After.GetLabels()[labelOwner], idOf(c.After)}, " ")
 	isKnown := true // to whoever had an answer to the first creation
 	for _, owner := range c.After.GetOwnerReferences() {
-		isKnown = isKnown && c.At.Sub(h.unanswered[idFor(c.After, owner)]) > forgiven
+		isKnown = isKnown && c.At.Sub(h.unanswered[idFor(c.After, owner)]) > max(forgiven, h.latest())
 	}
 	if isOfSet && given.Has(id) && isKnown && !h.arrivedLate.Has(idOf(c.After)) {
 		return "a name is used again: " + c.String()
