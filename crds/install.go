@@ -23,7 +23,8 @@ import (
 const fieldManager = "fescue-crds"
 
 // installedByAnnotation is on a CRD and names the process that installed it last. So each process that installs a CRD
-// changes its version, even if nothing else differs, and what a frozen process sends later is a conflict.
+// changes its version, even if nothing else differs, and what a frozen process sends later is a conflict, while there
+// is one.
 const installedByAnnotation = "fescue.dev/installed-by"
 
 // noVersion is a resourceVersion that no object has: the first write of etcd makes 2. An apply that names it creates an
@@ -56,9 +57,13 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 	}
 	err = apply()
 	if apierrors.IsInvalid(err) && k.Versions.Converts() { // maybe it has a URL and a Service now
-		if version, errPatch := callOnlyAt(ctx, client, object, at); errPatch == nil {
+		version, errPatch := callOnlyAt(ctx, client, object, at)
+		switch {
+		case errPatch == nil:
 			object.SetResourceVersion(version)
 			err = apply()
+		case apierrors.IsConflict(errPatch):
+			err = errPatch
 		}
 	}
 	if err != nil {

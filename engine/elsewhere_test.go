@@ -86,6 +86,31 @@ func TestWhatCannotBeReadIsNotForgotten(t *testing.T) {
 	require.Empty(t, finalizers)
 }
 
+// A recorded child that no cache has is read, unless the API server has answered that its deletion has begun: a request without an answer may not
+// have arrived, and the object would be let go.
+func TestRecordedChildMayExist(t *testing.T) {
+	t.Parallel()
+	for name, isAnswered := range map[string]bool{"deleted": true, "no answer": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := keptObject(onDelete)
+			object.Object["status"] = map[string]any{"childInventory": map[string]any{"elsewhere": []any{
+				map[string]any{"apiVersion": "v1", "kind": "Pod", "namespace": "b", "children": map[string]any{"p": "p"}},
+			}}}
+			c, _ := keepingBy(t, enginetest.Kind(t, farKind), object, func(map[string]any) error { return nil })
+			child := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
+				"name": "p", "namespace": "b", "uid": "p", "annotations": map[string]any{"fescue.dev/created-as": "Pod/p@b/pod"},
+			}}}
+			require.NoError(t, c.config.Client.(*fake.FakeDynamicClient).Tracker().Add(child))
+			owner := cache.MetaObjectToName(object)
+			c.writes.rememberDelete(owner, object.GetUID(), pods, child, isAnswered)
+			v := new(plan.View)
+			require.NoError(t, c.reconciliation(owner, quiet()).readKnown(t.Context(), object, v))
+			require.Equal(t, isAnswered, len(v.Children)+len(v.Unmarked) == 0)
+		})
+	}
+}
+
 // A cache that is behind, as after a change of the leader, shows an object as it was when it had children
 // elsewhere. Nothing would delete what is created then.
 func TestStaleCacheCreatesNothingElsewhere(t *testing.T) {

@@ -29,7 +29,7 @@ func (r *reconciliation) readLost(ctx context.Context, object *unstructured.Unst
 		switch {
 		case err != nil && !apierrors.IsNotFound(err):
 			return err
-		case err == nil && children.BelongsTo(live, object, r.kind) && !r.writes.isDeleting(owner, live.GetUID()):
+		case err == nil && children.BelongsTo(live, object, r.kind) && !r.writes.isDeleted(owner, live.GetUID()):
 			v.Children = append(v.Children, children.Of(where.resource, live))
 		}
 	}

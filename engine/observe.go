@@ -57,8 +57,8 @@ func (r *reconciliation) observe(
 }
 
 // readServer reads the children of an object from the API server itself, for a cache that does not show what was
-// written. Children that someone has taken the label from or that have that of a former owner, unless their names were
-// read with this one's, and strays, are those of the caches: only lists of all objects would show them.
+// written. Only lists of all objects would show strays, children without the label, and those with that of a former
+// owner. So these are taken from the caches, unless the API server has another child of the name.
 func (r *reconciliation) readServer(ctx context.Context, object *unstructured.Unstructured) (*plan.View, error) {
 	v, err := r.types.view(object)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *reconciliation) readKnown(ctx context.Context, object *unstructured.Uns
 		seen[child.Object.GetUID()] = true
 	}
 	for _, known := range children.KnownElsewhere(object) {
-		if seen[known.UID] || r.writes.isDeleting(cache.MetaObjectToName(object), known.UID) {
+		if seen[known.UID] || r.writes.isDeleted(cache.MetaObjectToName(object), known.UID) {
 			continue
 		}
 		mapping, err := r.config.Mapper.RESTMapping(known.Type.GroupKind(), known.Type.Version)

@@ -120,9 +120,8 @@ func (r *reconciliation) readAgain(ctx context.Context) (object *unstructured.Un
 func (r *reconciliation) listNamed(
 	ctx context.Context, resource schema.GroupVersionResource, name cache.ObjectName,
 ) (*unstructured.UnstructuredList, error) {
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
 	return r.config.Client.Resource(resource).Namespace(name.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: selector,
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String(),
 	})
 }
 

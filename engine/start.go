@@ -138,20 +138,38 @@ func (e *Engine) runController(ctx context.Context, k *kind.Kind) (synced bool, 
 	defer rechecking.Wait()
 	defer stop(nil)
 	rechecking.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-state.recheck:
-			}
-			if err := e.missing(ctx, k); isAbsent(err) {
-				stop(err)
-				return
-			}
+		if err := e.recheck(ctx, k, state.recheck); err != nil {
+			stop(err)
 		}
 	})
 	synced = e.runShards(ctx, stop, k)
 	return synced, context.Cause(ctx)
+}
+
+// recheck asks whether something is missing for a kind that runs, each time that requests receives, and returns what is
+// certainly missing. What cannot be determined is asked again. It returns nil when ctx ends.
+func (e *Engine) recheck(ctx context.Context, k *kind.Kind, requests <-chan struct{}) error {
+	backoff := newStartBackoff()
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-requests:
+		case <-again:
+		}
+		switch err := e.missing(ctx, k); {
+		case isAbsent(err):
+			return err
+		case err == nil:
+			backoff, again = newStartBackoff(), nil
+		case ctx.Err() == nil:
+			wait := backoff.Step()
+			logOf(e.config.Log, k).Warn("checking what a running kind needs failed; retrying", "after", wait, "error",
+				err)
+			again = time.After(wait)
+		}
+	}
 }
 
 // runShards runs a kind for each of the shards to run, until ctx ends. fail ends it when the kind cannot be

@@ -53,7 +53,7 @@ type childVersion struct {
 	version  string
 }
 
-// deletedChild is a child whose deletion was requested. Without an answer, it may exist still.
+// deletedChild is a child whose deletion was requested. Without an answer, that may not have begun.
 type deletedChild struct {
 	resource   schema.GroupVersionResource
 	name       cache.ObjectName
@@ -220,7 +220,8 @@ func (w *writes) isDeleting(name cache.ObjectName, child types.UID) bool {
 	return found
 }
 
-// isDeleted reports whether the API server has answered that a child is deleted, and its cache may not know it yet.
+// isDeleted reports whether the API server has answered that the deletion of a child has begun, and its cache may not
+// know it yet.
 func (w *writes) isDeleted(name cache.ObjectName, child types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

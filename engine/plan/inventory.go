@@ -47,8 +47,8 @@ func takePlaces(p *Plan, v *View) (places []children.Place, isDoubted bool) {
 	}
 	for _, wanted := range p.Children {
 		served := v.Types[children.TypeOf(wanted)]
-		if wanted.Template == nil || served.Err != nil || p.Object.GetNamespace() != "" &&
-			!slices.Contains(p.Kind.Elsewhere, children.TypeOf(wanted)) {
+		if wanted.Template == nil || served.Err != nil ||
+			p.Object.GetNamespace() != "" && !slices.Contains(p.Kind.Elsewhere, children.TypeOf(wanted)) {
 			continue
 		}
 		object, err := children.Complete(p.Kind, p.Object, wanted, served.IsNamespaced)

@@ -81,8 +81,8 @@ func (f *Found) add(l kind.Lookup, find Finder) {
 // type in its namespace.
 func Selected(l kind.Lookup, objects []*unstructured.Unstructured) (selected []*unstructured.Unstructured) {
 	for _, object := range objects {
-		if l.Selector == nil && object.GetName() == l.ObjectName || l.Selector != nil &&
-			l.Selector.Matches(labels.Set(object.GetLabels())) {
+		if l.Selector == nil && object.GetName() == l.ObjectName ||
+			l.Selector != nil && l.Selector.Matches(labels.Set(object.GetLabels())) {
 			selected = append(selected, object)
 		}
 	}

@@ -299,8 +299,8 @@ func (p *Plan) isComplete(decision *kind.Decision, seen observation, v *View) bo
 	if p.Leaving {
 		due = slices.DeleteFunc(slices.Clone(due), func(c kind.Child) bool { return c.Phase == "" })
 	}
-	return seen.allExist(due, p.created) && (isDecided && !seen.drops(p, decision.Children, v.Children) || !isDecided &&
-		p.Leaving)
+	return seen.allExist(due, p.created) &&
+		(isDecided && !seen.drops(p, decision.Children, v.Children) || !isDecided && p.Leaving)
 }
 
 func (p *Plan) enter(phase string, existing []children.Live) {

@@ -139,14 +139,9 @@ func (w *webhooks) wire(ctx context.Context, p *operator, kinds []*kind.Kind) er
 func (p *operator) stored(
 	ctx context.Context, resource schema.GroupVersionResource, name cache.ObjectName,
 ) (map[string]any, error) {
-	list, err := p.Dynamic.Resource(
-		resource,
-	).Namespace(
-		name.Namespace,
-	).List(
-		ctx,
-		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()},
-	)
+	list, err := p.Dynamic.Resource(resource).Namespace(name.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String(),
+	})
 	if err != nil || len(list.Items) == 0 {
 		return nil, err
 	}

@@ -220,8 +220,9 @@ func checkClaim(spec *infer.Structure, path string) {
 // checkExternalName checks that a Service that stands for a name has one, if all its fields are known.
 func checkExternalName(spec *infer.Structure, path string) {
 	name := spec.Fields["externalName"]
-	if text, _ := spec.Text("type"); text != string(corev1.ServiceTypeExternalName) || spec.IsOpen() || name != nil &&
-		!name.Constraint {
+	text, _ := spec.Text("type")
+	isGiven := name != nil && !name.Constraint
+	if text != string(corev1.ServiceTypeExternalName) || spec.IsOpen() || isGiven {
 		return
 	}
 	spec.Report(mistake.MissingField, spec.ValueNode("type"),

@@ -181,8 +181,8 @@ func (o operation) arithmetic() Value {
 	const numbers = types.Integer | types.Number
 	a, b := o.x.Kinds(), o.y.Kinds()
 	texts := a&types.String != 0 && b&types.String != 0
-	repeats := o.e.Op == token.MUL && (a&types.String != 0 && b&types.Integer != 0 || a&types.Integer != 0 &&
-		b&types.String != 0)
+	repeats := o.e.Op == token.MUL &&
+		(a&types.String != 0 && b&types.Integer != 0 || a&types.Integer != 0 && b&types.String != 0)
 	switch {
 	case a&numbers != 0 && b&numbers != 0:
 	case o.e.Op == token.ADD && texts, repeats:

@@ -89,8 +89,8 @@ func (h *history) operate(d time.Duration, kill bool) error {
 		stop()
 		err = <-ended
 	}
-	// it is started again
-	isOver := errors.Is(err, context.Canceled) || errors.Is(err, election.ErrLeaseLost) && h.Stays
+	isOver := errors.Is(err, context.Canceled) ||
+		errors.Is(err, election.ErrLeaseLost) && h.Stays // it is started again
 	if err != nil && !kill && !isOver {
 		return fmt.Errorf("the operator: %w", err)
 	}

@@ -39,11 +39,10 @@ func (h *history) restless(live map[string]*unstructured.Unstructured) (found []
 	for _, k := range h.Kinds {
 		for _, id := range slices.Sorted(maps.Keys(live)) {
 			object := live[id]
-			// it waits for its user
 			isOver := object.GetDeletionTimestamp() != nil || k.Phases[k.PhaseOf(object.Object)].Terminal ||
-				isTrue(object, "Stalled")
-			if object.GroupVersionKind() != k.GroupVersionKind || isOver || k.Target != nil &&
-				!k.Target.Selects(object) {
+				isTrue(object, "Stalled") // it waits for its user
+			isSelected := k.Target == nil || k.Target.Selects(object)
+			if object.GroupVersionKind() != k.GroupVersionKind || isOver || !isSelected {
 				continue
 			}
 			for _, problem := range h.restlessObject(k, object, live) {

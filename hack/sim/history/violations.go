@@ -191,7 +191,7 @@ func (h observer) letGoEarly(c apiserver.Change, all map[string]*unstructured.Un
 		for id, child := range all {
 			isElsewhere := child.GetNamespace() != c.Before.GetNamespace() &&
 				child.GetLabels()[labelOwner] == string(c.Before.GetUID())
-			// or it is a child only once the status of its owner has its UID
+			// Without this mark, it is a child only once the status of its owner has its UID.
 			isMarked := child.GetAnnotations()[annotationCreatedAs] != ""
 			if isElsewhere && isMarked && k.Target == nil && !isCopy(child) && !outlives(child) &&
 				child.GetDeletionTimestamp() == nil && metav1.GetControllerOf(child) == nil && !h.arrivedLate.Has(id) {

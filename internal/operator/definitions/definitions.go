@@ -167,8 +167,8 @@ func problemOf(k *kind.Kind, crd *unstructured.Unstructured) error {
 					"if this process has the newer one, apply its CRD with 'fescue crd | kubectl apply --server-side -f -' or start with --install-crds, or else upgrade this process",
 				name, crds.HashAnnotation, installed, k.Hash))
 	}
-	if strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion",
-		"strategy"); k.Versions.Converts() && strategy != "Webhook" {
+	strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
+	if k.Versions.Converts() && strategy != "Webhook" {
 		return engine.Absent(
 			fmt.Sprintf(
 				"the CRD %s does not have objects converted between the versions of the kind, so writing them could lose fields: "+
