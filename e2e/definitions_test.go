@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -201,9 +202,11 @@ func TestLateInstallIsAConflict(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
 			_, old, _, newer := c.twoVersions()
-			install := func(by string) {
-				_, err := crds.Apply(t.Context(), c.client, newer[0], crds.Webhook{}, by)
-				require.NoError(t, err)
+			install := func(by string) { // while the API server accepts the CRD
+				require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+					_, err := crds.Apply(t.Context(), c.client, newer[0], crds.Webhook{}, by)
+					return err
+				}))
 			}
 			if isInstalled {
 				install("before")

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -25,7 +26,12 @@ const establishTimeout = 30 * time.Second
 // what converts the objects of kinds with conversions.
 func InstallCRDs(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind, at crds.Webhook) error {
 	for _, k := range kinds {
-		if _, err := crds.Apply(ctx, client, k, at, "test"); err != nil {
+		apply := func() error {
+			_, err := crds.Apply(ctx, client, k, at, "test")
+			return err
+		}
+		// Other tests install the shipped kinds as well, and so do their operators.
+		if err := retry.RetryOnConflict(retry.DefaultBackoff, apply); err != nil {
 			return err
 		}
 	}
