@@ -300,9 +300,9 @@ func (a *applier) correct(ctx context.Context, s plan.Step) error {
 }
 
 // ifOwned sends a write for the version of a child that the reconcile has seen. If the child has changed since, ifOwned
-// reads it, and sends the write again while the child still belongs to the object, and is no copy if it was none. It
-// does not write a child that the garbage collector has orphaned meanwhile: an apply would give it its owner reference
-// back.
+// reads it, and sends the write again if the child still belongs to the object, and is no copy if it was none. It does
+// not write a child that has lost its owner reference: the garbage collector may have orphaned it, and an apply would
+// give it the reference back.
 func (a *applier) ifOwned(ctx context.Context, s plan.Step, send func(version string) error) error {
 	version := s.Live.GetResourceVersion()
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -314,9 +314,7 @@ func (a *applier) ifOwned(ctx context.Context, s plan.Step, send func(version st
 			return errWaiting
 		}
 		live, readErr := a.client(s).Get(ctx, s.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(readErr) || readErr == nil &&
-			(live.GetUID() != s.Live.GetUID() || !children.IsOwnedBy(live, a.owner) ||
-				children.IsCopy(live) != children.IsCopy(s.Live)) {
+		if apierrors.IsNotFound(readErr) || readErr == nil && !a.isSameChild(s.Live, live) {
 			return errWaiting // for its event, which queues the owner
 		}
 		if readErr != nil {
@@ -325,6 +323,13 @@ func (a *applier) ifOwned(ctx context.Context, s plan.Step, send func(version st
 		version = live.GetResourceVersion()
 		return err
 	})
+}
+
+// isSameChild reports whether what a reconcile has decided of a child is right for its newer state too.
+func (a *applier) isSameChild(before, after *unstructured.Unstructured) bool {
+	return before.GetUID() == after.GetUID() && children.IsOwnedBy(after, a.owner) &&
+		metav1.IsControlledBy(before, a.owner) == metav1.IsControlledBy(after, a.owner) &&
+		children.IsCopy(before) == children.IsCopy(after)
 }
 
 // applied notes what the API server answered to a create or an apply.

@@ -85,6 +85,11 @@ func TestOnlyChildrenThatAreOwnedAreWritten(t *testing.T) {
 	replaced.SetUID("other")
 	renamed := changed(keptPod(true))
 	renamed.SetAnnotations(map[string]string{"fescue.dev/created-as": "other"})
+	recording := keptObject() // the UID of its child: then that needs no reference to be its child
+	recording.SetNamespace("")
+	recording.Object["status"] = map[string]any{"childInventory": map[string]any{"elsewhere": []any{
+		map[string]any{"apiVersion": "v1", "kind": "Pod", "namespace": "default", "children": map[string]any{"a-pod": "pod"}},
+	}}}
 	for name, test := range map[string]struct {
 		stored  *unstructured.Unstructured
 		written bool
@@ -96,46 +101,48 @@ func TestOnlyChildrenThatAreOwnedAreWritten(t *testing.T) {
 		"is gone meanwhile": {nil, false},
 		"is a copy by now":  {renamed, false},
 	} {
-		for _, verb := range []plan.Verb{plan.Apply, plan.Delete} {
-			t.Run(name+"/"+string(verb), func(t *testing.T) {
-				t.Parallel()
-				k := enginetest.Kind(t, keptKind)
-				client := fake.NewSimpleDynamicClient(runtime.NewScheme())
-				written := false
-				client.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-					var version string
-					switch action := action.(type) {
-					case clienttesting.DeleteActionImpl:
-						version = *action.DeleteOptions.Preconditions.ResourceVersion
-					case clienttesting.PatchActionImpl:
-						wanted := &unstructured.Unstructured{}
-						require.NoError(t, wanted.UnmarshalJSON(action.GetPatch()))
-						version = wanted.GetResourceVersion()
-					default:
-						if test.stored == nil {
-							return true, nil, apierrors.NewNotFound(pods.GroupResource(), "a-pod")
+		for where, owner := range map[string]*unstructured.Unstructured{"in the namespace": keptObject(), "of the cluster": recording} {
+			for _, verb := range []plan.Verb{plan.Apply, plan.Delete} {
+				t.Run(name+"/"+where+"/"+string(verb), func(t *testing.T) {
+					t.Parallel()
+					k := enginetest.Kind(t, keptKind)
+					client := fake.NewSimpleDynamicClient(runtime.NewScheme())
+					written := false
+					client.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+						var version string
+						switch action := action.(type) {
+						case clienttesting.DeleteActionImpl:
+							version = *action.DeleteOptions.Preconditions.ResourceVersion
+						case clienttesting.PatchActionImpl:
+							wanted := &unstructured.Unstructured{}
+							require.NoError(t, wanted.UnmarshalJSON(action.GetPatch()))
+							version = wanted.GetResourceVersion()
+						default:
+							if test.stored == nil {
+								return true, nil, apierrors.NewNotFound(pods.GroupResource(), "a-pod")
+							}
+							return true, test.stored.DeepCopy(), nil
 						}
+						if test.stored == nil || version != test.stored.GetResourceVersion() {
+							return true, nil, apierrors.NewConflict(pods.GroupResource(), "a-pod", nil)
+						}
+						written = true
 						return true, test.stored.DeepCopy(), nil
-					}
-					if test.stored == nil || version != test.stored.GetResourceVersion() {
-						return true, nil, apierrors.NewConflict(pods.GroupResource(), "a-pod", nil)
-					}
-					written = true
-					return true, test.stored.DeepCopy(), nil
+					})
+					e, err := New(Config{Client: client, Log: quiet()})
+					require.NoError(t, err)
+					c := newController(k, &e.config, e.shards, 0)
+					t.Cleanup(c.queue.ShutDown)
+					r := c.reconciliation(cache.MetaObjectToName(owner), quiet())
+					done := r.CarryOut(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{
+						{Verb: verb, Child: "pod", Resource: pods, Name: "a-pod", Wanted: keptPod(true), Live: keptPod(true)},
+					}})
+					require.NoError(t, done.Failed)
+					require.NoError(t, done.Rejected)
+					require.Equal(t, test.written, written)
+					require.Equal(t, !test.written, done.Waiting)
 				})
-				e, err := New(Config{Client: client, Log: quiet()})
-				require.NoError(t, err)
-				c := newController(k, &e.config, e.shards, 0)
-				t.Cleanup(c.queue.ShutDown)
-				r := c.reconciliation(cache.MetaObjectToName(keptObject()), quiet())
-				done := r.CarryOut(t.Context(), keptObject(), &plan.Comparison{Steps: []plan.Step{
-					{Verb: verb, Child: "pod", Resource: pods, Name: "a-pod", Wanted: keptPod(true), Live: keptPod(true)},
-				}})
-				require.NoError(t, done.Failed)
-				require.NoError(t, done.Rejected)
-				require.Equal(t, test.written, written)
-				require.Equal(t, !test.written, done.Waiting)
-			})
+			}
 		}
 	}
 }

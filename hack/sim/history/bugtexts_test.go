@@ -20,7 +20,7 @@ var bugs = []bug{
 	{"an adoption has no precondition", "apply.go", `"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),`, ""},
 	{"an adoption does not ask for the owner", "apply.go", "	if err := a.stillOwns(); err != nil {\n		return err\n	}\n	live, references", "	live, references"},
 	{"a deletion of what lost its reference does not ask for the owner", "apply.go", "	if children.CanOwn(a.owner, s.Live) && !metav1.IsControlledBy(s.Live, a.owner) {", "	if false {"},
-	{"a conflict is tried again for a child that is no longer the object's", "apply.go", "|| !children.IsOwnedBy(live, a.owner) ||", "||"},
+	{"a conflict is tried again for a child that is no longer the object's", "apply.go", "children.IsOwnedBy(after, a.owner) &&\n		metav1.IsControlledBy(before, a.owner) == metav1.IsControlledBy(after, a.owner) &&\n", "\n"},
 	{"an object of the name of a child is the child", "plan/meet.go", "	isOwn := children.BelongsTo(live, owner, k) && (holder == nil || holder.UID == owner.GetUID()) && !isCopy", "	isOwn := children.BelongsTo(live, owner, k) || !isCopy || isCopy"},
 	{"a child that is created once and is being deleted counts as absent", "plan/meet.go", "	case isOwn && isLeaving && s.Once:", "	case false:"},
 	{"a child elsewhere is created by an outdated cache", "apply.go", "	if err := a.mayCreate(s); err != nil {\n		return err\n	}\n", ""},
