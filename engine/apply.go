@@ -502,8 +502,7 @@ func (a *applier) delete(ctx context.Context, s plan.Step) error {
 
 // remember notes an object as the API server answered it.
 func (a *applier) remember(s plan.Step, stored *unstructured.Unstructured) {
-	a.writes.rememberChild(a.name, a.owner.GetUID(), childPlace{s.Resource, stored.GetNamespace()},
-		stored.GetResourceVersion())
+	a.writes.rememberChild(a.name, a.owner.GetUID(), s.Resource, stored)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.done.Stored = append(a.done.Stored, children.Live{Name: s.Child, Resource: s.Resource, Object: stored})

@@ -34,7 +34,7 @@ type written struct {
 	children map[childPlace]string
 	deleted  map[types.UID]deletedChild
 	// answered are the versions of children that answers have shown, and whose events are still to come.
-	answered map[childVersion]bool
+	answered map[childVersion]answeredChild
 	// since is when the oldest of them was written.
 	since time.Time
 	// awaited reports that a reconcile has ended because the caches did not have everything.
@@ -51,6 +51,12 @@ type childPlace struct {
 type childVersion struct {
 	resource schema.GroupVersionResource
 	version  string
+}
+
+// answeredChild is a child that an answer has shown.
+type answeredChild struct {
+	name cache.ObjectName
+	uid  types.UID
 }
 
 // deletedChild is a child whose deletion was requested. Without an answer, that may not have begun.
@@ -165,13 +171,15 @@ func (w *writes) hasObject(name cache.ObjectName) bool {
 	return known != nil && known.object != nil
 }
 
-func (w *writes) rememberChild(name cache.ObjectName, owner types.UID, in childPlace, resourceVersion string) {
+func (w *writes) rememberChild(
+	name cache.ObjectName, owner types.UID, resource schema.GroupVersionResource, child *unstructured.Unstructured,
+) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	known := w.unseen(name, owner)
-	known.answered[childVersion{in.resource, resourceVersion}] = true
-	if older(known.children[in], resourceVersion) {
-		known.children[in] = resourceVersion
+	known, in, version := w.unseen(name, owner), childPlace{resource, child.GetNamespace()}, child.GetResourceVersion()
+	known.answered[childVersion{resource, version}] = answeredChild{cache.MetaObjectToName(child), child.GetUID()}
+	if older(known.children[in], version) {
+		known.children[in] = version
 	}
 }
 
@@ -185,7 +193,7 @@ func (w *writes) isEcho(name cache.ObjectName, resource schema.GroupVersionResou
 		return false
 	}
 	shown := childVersion{resource, resourceVersion}
-	isAnswer := known.answered[shown]
+	_, isAnswer := known.answered[shown]
 	delete(known.answered, shown)
 	return isAnswer
 }
@@ -235,6 +243,8 @@ type cacheState interface {
 	hasSeen(resource schema.GroupVersionResource, namespace, version string) bool
 	// hasLost reports whether the caches know that a deleted object is gone or being deleted.
 	hasLost(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool
+	// addLost has the next reconcile of an object read a child that no cache has.
+	addLost(owner cache.ObjectName, child types.UID, where lostChild)
 }
 
 // seen reports whether the caches have everything that was written for the children of an
@@ -253,11 +263,20 @@ func (w *writes) seen(name cache.ObjectName, caches cacheState) (ok bool, since 
 	return true, time.Time{}
 }
 
-// catchUp drops what the caches have of the writes for an object.
+// catchUp drops what the caches have of the writes for an object. A child that no cache has, although it is as new as
+// the last write, is lost: it is gone, or had lost its label when the cache was filled, so no event ever shows it.
 func (w *writes) catchUp(name cache.ObjectName, known *written, caches cacheState) {
 	for in, version := range known.children {
 		if caches.hasSeen(in.resource, in.namespace, version) {
 			delete(known.children, in)
+		}
+	}
+	for version, child := range known.answered {
+		isAwaited := known.children[childPlace{version.resource, child.name.Namespace}] != ""
+		isDeleted := known.deleted[child.uid].isAnswered
+		if !isAwaited && !isDeleted && caches.hasLost(version.resource, child.name, child.uid) {
+			caches.addLost(name, child.uid, lostChild{version.resource, child.name})
+			delete(known.answered, version)
 		}
 	}
 	for uid, child := range known.deleted {
@@ -276,8 +295,8 @@ func (w *writes) overdue(caches cacheState, before time.Time) (names []cache.Obj
 	defer w.mu.Unlock()
 	for name, known := range w.byObject {
 		wasSeen := known.isSeen()
-		w.catchUp(name, known, caches)
 		isMissed := !wasSeen && len(known.answered) > 0
+		w.catchUp(name, known, caches)
 		if known.isSeen() && (known.awaited || isMissed) || !known.isSeen() && known.since.Before(before) {
 			names = append(names, name)
 		}
@@ -339,7 +358,7 @@ func (w *writes) entry(name cache.ObjectName, uid types.UID) *written {
 	if known == nil || known.uid != uid {
 		known = &written{
 			uid: uid, children: make(map[childPlace]string), deleted: make(map[types.UID]deletedChild),
-			answered: make(map[childVersion]bool),
+			answered: make(map[childVersion]answeredChild),
 		}
 		w.byObject[name] = known
 	}

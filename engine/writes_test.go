@@ -72,10 +72,11 @@ func TestNewestWhileTheCacheCatchesUp(t *testing.T) {
 	writer.Wait()
 }
 
-// fixedCaches are as new as a resource version, and still hold one object.
+// fixedCaches are as new as a resource version, and still hold one object. lost are the children that have to be read.
 type fixedCaches struct {
 	version string
 	held    types.UID
+	lost    []types.UID
 }
 
 func (c *fixedCaches) hasSeen(_ schema.GroupVersionResource, _, version string) bool {
@@ -86,6 +87,10 @@ func (c *fixedCaches) hasLost(_ schema.GroupVersionResource, _ cache.ObjectName,
 	return c.held != uid
 }
 
+func (c *fixedCaches) addLost(_ cache.ObjectName, child types.UID, _ lostChild) {
+	c.lost = append(c.lost, child)
+}
+
 func TestSeenWaitsForChildren(t *testing.T) {
 	t.Parallel()
 	name := cache.ObjectName{Name: "a"}
@@ -94,8 +99,8 @@ func TestSeenWaitsForChildren(t *testing.T) {
 	seen := func() bool { ok, _ := w.seen(name, c); return ok }
 	require.True(t, seen())
 
-	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "9")
-	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "7")
+	w.rememberChild(name, "u", pods, version("made", "9"))
+	w.rememberChild(name, "u", pods, version("made", "7"))
 	require.False(t, seen(), "nothing is seen")
 	require.True(t, w.isAwaited(name))
 	c.version = "8"
@@ -111,7 +116,7 @@ func TestSeenWaitsForChildren(t *testing.T) {
 	require.True(t, seen())
 	require.Empty(t, w.byObject)
 
-	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "20")
+	w.rememberChild(name, "u", pods, version("made", "20"))
 	w.forget(name)
 	require.True(t, seen())
 }
@@ -125,7 +130,7 @@ func TestEchoes(t *testing.T) {
 	w, c := newWrites(), &fixedCaches{version: "8"}
 	require.False(t, w.isEcho(name, pods, "9"))
 
-	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "9")
+	w.rememberChild(name, "u", pods, version("made", "9"))
 	require.False(t, w.isEcho(name, pods, "8"), "someone else's")
 	require.False(t, w.isEcho(name, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "9"))
 	require.True(t, w.isEcho(name, pods, "9"))
@@ -137,13 +142,22 @@ func TestEchoes(t *testing.T) {
 	c.version = "9"
 	require.Empty(t, w.overdue(c, long))
 	require.Empty(t, w.byObject, "the cache has everything")
+	require.Empty(t, c.lost, "an event has shown the child")
 
-	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "10")
+	w.rememberChild(name, "u", pods, version("made", "10"))
 	c.version = "10"
 	require.Equal(t, []cache.ObjectName{name}, w.overdue(c, long), "no event has shown the child: it may be gone, or as it was before")
+	require.Equal(t, []types.UID{"made"}, c.lost)
 	require.Empty(t, w.overdue(c, long))
 
-	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "11")
+	c.lost, c.held = nil, "held"
+	w.rememberChild(name, "u", pods, version("held", "10"))
+	w.rememberChild(name, "u", pods, version("deleted", "10"))
+	w.rememberDelete(name, "u", pods, version("deleted", "10"), true)
+	require.Equal(t, []cache.ObjectName{name}, w.overdue(c, long))
+	require.Empty(t, c.lost, "a cache has one, and the other one is deleted")
+
+	w.rememberChild(name, "u", pods, version("made", "11"))
 	ok, _ := w.seen(name, c)
 	require.False(t, ok)
 	require.True(t, w.isAwaited(name))
@@ -181,10 +195,10 @@ func TestLagCountsFromTheFirstWrite(t *testing.T) {
 	name := cache.ObjectName{Name: "a"}
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	w, c := newWrites(), &fixedCaches{}
-	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "9")
+	w.rememberChild(name, "u", pods, version("made", "9"))
 	_, first := w.seen(name, c)
 	require.False(t, first.IsZero())
-	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "10")
+	w.rememberChild(name, "u", pods, version("made", "10"))
 	_, second := w.seen(name, c)
 	require.Equal(t, first, second)
 	w.readLive(name)
@@ -209,7 +223,9 @@ func TestLostWritesAreNotAwaited(t *testing.T) {
 	} {
 		w, c := newWrites(), &fixedCaches{version: "9"}
 		w.listed(name, in, listed("7"))
-		w.rememberChild(name, "u", childPlace{pods, "n"}, "12")
+		made := version("made", "12")
+		made.SetNamespace("n")
+		w.rememberChild(name, "u", pods, made)
 		w.listed(name, in, listed("13"))
 		ok, _ := w.seen(name, c)
 		require.False(t, ok, "the cache is behind")

@@ -24,7 +24,7 @@ var bugs = []bug{
 	{"an object of the name of a child is the child", "plan/meet.go", "	isOwn := children.BelongsTo(live, owner, k) && (holder == nil || holder.UID == owner.GetUID()) && !isCopy", "	isOwn := children.BelongsTo(live, owner, k) || !isCopy || isCopy"},
 	{"a child that is created once and is being deleted counts as absent", "plan/meet.go", "	case isOwn && isLeaving && s.Once:", "	case false:"},
 	{"a child elsewhere is created by an outdated cache", "apply.go", "	if err := a.mayCreate(s); err != nil {\n		return err\n	}\n", ""},
-	{"what was created is not remembered", "apply.go", "	a.writes.rememberChild(a.name, a.owner.GetUID(), childPlace{s.Resource, stored.GetNamespace()},\n		stored.GetResourceVersion())\n", ""},
+	{"what was created is not remembered", "apply.go", "	a.writes.rememberChild(a.name, a.owner.GetUID(), s.Resource, stored)\n", ""},
 	{"what was deleted is not remembered", "apply.go", "	a.writes.rememberDelete(a.name, a.owner.GetUID(), s.Resource, s.Live, err == nil || isAnswer)\n", ""},
 	{"an own status that the cache has not is ignored", "controller.go", "c.writes.newest(r.name, func() *unstructured.Unstructured { return c.objects.Get(r.name) })", "func() *unstructured.Unstructured { return c.objects.Get(r.name) }()"},
 	{"the caches are not awaited", "observe.go", "	seen, since := r.writes.seen(r.name, r.types)\n	isStale", "	seen, since := true, time.Now()\n	isStale"},
