@@ -284,10 +284,17 @@ func (s *Server) list(r *http.Request, at target) (any, error) {
 			delete(item, "apiVersion")
 			delete(item, "kind")
 		}
+		if v.metadata {
+			item = metadataOf(item)
+		}
 		items = append(items, item)
 	}
+	apiVersion, kind := at.GroupVersion().String(), at.Kind
+	if v.metadata {
+		apiVersion, kind = metav1.SchemeGroupVersion.String(), "PartialObjectMetadata"
+	}
 	return map[string]any{
-		"apiVersion": at.GroupVersion().String(), "kind": at.Kind + "List",
+		"apiVersion": apiVersion, "kind": kind + "List",
 		"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.store.version)}, "items": items,
 	}, nil
 }

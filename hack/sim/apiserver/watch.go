@@ -16,11 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// view is what a list or a watch sees: the objects of a namespace, or of all, that selectors of labels and names match.
+// view is what a list or a watch sees: the objects of a namespace, or of all, that selectors of labels and fields
+// match.
 type view struct {
 	target
 	selector labels.Selector
-	named    fieldselector.Selector
+	fields   fieldselector.Selector
+	metadata bool // it has the metadata of the objects alone
 }
 
 func viewOf(r *http.Request, at target) (view, error) {
@@ -33,20 +35,33 @@ func viewOf(r *http.Request, at target) (view, error) {
 		return view{}, apierrors.NewBadRequest(err.Error())
 	}
 	for _, requirement := range of.Requirements() {
-		if requirement.Field != nameField && requirement.Field != namespaceField {
+		isOfPod := at.Kind == "Pod" && requirement.Field == phaseField
+		if requirement.Field != nameField && requirement.Field != namespaceField && !isOfPod {
 			return view{}, apierrors.NewBadRequest("field label not supported: " + requirement.Field)
 		}
 	}
-	return view{at, selector, of}, nil
+	return view{at, selector, of, wantsMetadata(r)}, nil
 }
 
-// nameField and namespaceField are what objects of all types can be selected by.
-const nameField, namespaceField = "metadata.name", "metadata.namespace"
+// nameField and namespaceField are what objects of all types can be selected by, and phaseField is for Pods.
+const nameField, namespaceField, phaseField = "metadata.name", "metadata.namespace", "status.phase"
 
 func (v view) has(object *unstructured.Unstructured) bool {
-	return object != nil && (v.namespace == "" || object.GetNamespace() == v.namespace) &&
-		v.selector.Matches(labels.Set(object.GetLabels())) &&
-		v.named.Matches(fieldselector.Set{nameField: object.GetName(), namespaceField: object.GetNamespace()})
+	if object == nil || v.namespace != "" && object.GetNamespace() != v.namespace {
+		return false
+	}
+	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
+	return v.selector.Matches(labels.Set(object.GetLabels())) && v.fields.Matches(fieldselector.Set{
+		nameField: object.GetName(), namespaceField: object.GetNamespace(), phaseField: phase,
+	})
+}
+
+// shown returns an object as a view has it.
+func (v view) shown(object map[string]any) map[string]any {
+	if v.metadata {
+		return metadataOf(object)
+	}
+	return object
 }
 
 // event returns how a watch sees a change; the type is "" if it does not. An object that leaves the view looks deleted,
@@ -108,16 +123,16 @@ func (s *Server) watch(r *http.Request, at target) (*watcher, error) {
 		w.version = s.store.version
 		for _, object := range s.store.list(at.table, at.namespace) {
 			if w.has(object) {
-				w.add(watch.Added, object.Object)
+				w.add(watch.Added, w.shown(object.Object))
 			}
 		}
 	}
 	if initial && query.Get("allowWatchBookmarks") == "true" {
-		w.add(watch.Bookmark, map[string]any{
+		w.add(watch.Bookmark, w.shown(map[string]any{
 			"apiVersion": at.GroupVersion().String(), "kind": at.Kind,
 			"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.store.version),
 				"annotations": map[string]any{metav1.InitialEventsAnnotationKey: "true"}},
-		})
+		}))
 	}
 	seconds, err := strconv.Atoi(query.Get("timeoutSeconds"))
 	if err != nil {
@@ -182,9 +197,9 @@ func (w *watcher) next() error {
 	for _, c := range changes {
 		w.version = c.Version
 		if kind, object := w.event(c); kind != "" {
-			w.add(kind, object)
+			w.add(kind, w.shown(object.Object))
 			if faults := w.server.disturbed(); faults.one(faults.Double) {
-				w.add(kind, object)
+				w.add(kind, w.shown(object.Object))
 			}
 		}
 	}

@@ -19,7 +19,8 @@ import (
 )
 
 var (
-	someBugs = flag.String("bugs", "", "put bugs into the engine, and ask whether histories show them: all, or a part of the name of one")
+	someBugs = flag.String("bugs", "",
+		"put bugs into the engine, and ask whether histories show them: all, or a part of the name of one")
 	overlays = flag.String("overlays", "", "the file that go test was given as its overlay")
 )
 
@@ -60,18 +61,20 @@ func (b bug) shown(t *testing.T, overlay []byte) string {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	files.Replace[path] = filepath.Join(dir, "replaced.go")
-	require.NoError(t, os.WriteFile(files.Replace[path], []byte(strings.Replace(string(source), b.is, b.becomes, 1)), 0o600))
+	require.NoError(t, os.WriteFile(files.Replace[path], []byte(strings.Replace(string(source), b.is, b.becomes, 1)),
+		0o600))
 	encoded, err := json.Marshal(files)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), encoded, 0o600))
 	binary := filepath.Join(dir, "test")
-	output, err := exec.Command("go", "test", "-c", "-vet=off", "-tags", "sim", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".").CombinedOutput()
+	output, err := exec.Command("go", "test", "-c", "-vet=off", "-tags", "sim", "-overlay",
+		filepath.Join(dir, "overlay.json"), "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, "%s: %s", b.name, output)
 	return playUntilViolation(t, binary)
 }
 
-// playUntilViolation plays histories in a process for each core, and returns what one of them shows within ten minutes. A process that
-// fails shows something as well, unless it was stopped.
+// playUntilViolation plays histories in a process for each core, and returns what one of them shows within ten minutes.
+// A process that fails shows something as well, unless it was stopped.
 func playUntilViolation(t *testing.T, binary string) (shown string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)

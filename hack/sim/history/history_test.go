@@ -41,10 +41,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// starts are just before midnight of a day and of a leap day, and before the clocks change in Europe and in America, in 2000.
+// starts are just before midnight of a day and of a leap day, and before the clocks change in Europe and in America, in
+// 2000.
 var starts = []time.Duration{
-	0, time.Date(2000, 2, 28, 23, 59, 30, 0, time.UTC).Sub(year), time.Date(2000, 3, 26, 0, 59, 30, 0, time.UTC).Sub(year), time.Date(2000, 4, 2, 6, 59, 30, 0, time.UTC).Sub(year),
-	time.Date(2000, 10, 29, 0, 59, 30, 0, time.UTC).Sub(year), time.Date(2000, 12, 31, 23, 59, 30, 0, time.UTC).Sub(year),
+	0, time.Date(2000, 2, 28, 23, 59, 30, 0, time.UTC).Sub(year),
+	time.Date(2000, 3, 26, 0, 59, 30, 0, time.UTC).Sub(year), time.Date(2000, 4, 2, 6, 59, 30, 0, time.UTC).Sub(year),
+	time.Date(2000, 10, 29, 0, 59, 30, 0, time.UTC).Sub(year),
+	time.Date(2000, 12, 31, 23, 59, 30, 0, time.UTC).Sub(year),
 }
 
 // year is when bubbles begin.
@@ -55,8 +58,10 @@ func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 	random := rand.New(rand.NewPCG(seed, 3))
 	often := func() int { return []int{0, 3, 10, 30}[random.IntN(4)] }
 	o := Options{
-		Seed: seed, Kinds: []*kind.Kind{k}, Once: true, Ends: true, Objects: 1 + random.IntN(6), Disturbed: time.Minute, Calm: 10 * time.Minute, Kills: random.IntN(4),
-		Operators: []int{0, 0, 0, 2, 3}[random.IntN(5)], Workers: cmp.Or(*workers, []int{1, 4, 32}[random.IntN(3)]), Shards: 1 + random.IntN(3),
+		Seed: seed, Kinds: []*kind.Kind{k}, Once: true, Ends: true, Objects: 1 + random.IntN(6), Disturbed: time.Minute,
+		Calm: 10 * time.Minute, Kills: random.IntN(4),
+		Operators: []int{0, 0, 0, 2, 3}[random.IntN(5)], Workers: cmp.Or(*workers, []int{1, 4, 32}[random.IntN(3)]),
+		Shards:  1 + random.IntN(3),
 		Mishaps: []int{0, 0, 1, 5}[random.IntN(4)], Start: starts[random.IntN(len(starts))],
 		Faults: apiserver.Faults{
 			Delay: delay, Fail: often(), Lose: often(), Break: often(),
@@ -65,7 +70,8 @@ func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 		Stall: 2 * often(), Skew: []time.Duration{0, -time.Hour, time.Minute}[random.IntN(3)],
 		Make: func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any {
 			object := sampled(random, k, now)
-			object["spec"].(map[string]any)["schedule"] = now.Add(time.Duration(random.IntN(20)) * time.Second).UTC().Format(time.RFC3339)
+			object["spec"].(map[string]any)["schedule"] = now.Add(
+				time.Duration(random.IntN(20)) * time.Second).UTC().Format(time.RFC3339)
 			return object
 		},
 	}
@@ -96,13 +102,15 @@ func installing(o Options, builds bool) Options {
 // What must hold in every history does so, whatever fails.
 func TestHistories(t *testing.T) {
 	at := kindtest.Named(t, kindtest.Shipped(t), "At")
-	playAll(t, *histories, func(seed uint64) Options { return ats(at, seed, 0) }, func(t *testing.T, r Result) { require.Positive(t, r.Objects, strings.Join(r.Story, "\n")) })
+	playAll(t, *histories, func(seed uint64) Options { return ats(at, seed, 0) },
+		func(t *testing.T, r Result) { require.Positive(t, r.Objects, strings.Join(r.Story, "\n")) })
 }
 
 // hostile are histories of objects that nothing has validated, some of which are edited to be valid later.
 func hostile(kinds []*kind.Kind, seed uint64) Options {
 	return Options{
-		Seed: seed, Kinds: kinds, Unchecked: true, Objects: 50, Disturbed: time.Minute, Calm: 10 * time.Minute, Workers: 4,
+		Seed: seed, Kinds: kinds, Unchecked: true, Objects: 50, Disturbed: time.Minute, Calm: 10 * time.Minute,
+		Workers: 4,
 		Make: func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any {
 			object := sampled(random, k, now)
 			if k.Target != nil {
@@ -118,8 +126,10 @@ func hostile(kinds []*kind.Kind, seed uint64) Options {
 
 // odd are values that few schemas accept.
 var odd = []any{
-	nil, "", " ", "a/b", "-", "..", "\x00", "\u2028", "ä", "$(A)", strings.Repeat("x", 300), strings.Repeat("y", 70_000), int64(-1), int64(1) << 62, 1e300, 0.5, true,
-	[]any{}, []any{nil}, []any{map[string]any{}}, map[string]any{}, map[string]any{"": nil}, map[string]any{"a": strings.Repeat("z", 300)}, nested(100),
+	nil, "", " ", "a/b", "-", "..", "\x00", "\u2028", "ä", "$(A)", strings.Repeat("x", 300),
+	strings.Repeat("y", 70_000), int64(-1), int64(1) << 62, 1e300, 0.5, true,
+	[]any{}, []any{nil}, []any{map[string]any{}}, map[string]any{}, map[string]any{"": nil},
+	map[string]any{"a": strings.Repeat("z", 300)}, nested(100),
 }
 
 // nested returns a struct within as many others.
@@ -156,9 +166,11 @@ func spoil(random *rand.Rand, value any) any {
 
 // Objects that are stored while nothing validates them harm nothing: they stall, and others go on.
 func TestHostileObjects(t *testing.T) {
-	all := append(manyKinds(t), []*kind.Kind{kindtest.Named(t, kindtest.Shipped(t), "At")}, []*kind.Kind{kindtest.Named(t, kindtest.Shipped(t), "Watcher")})
+	all := append(manyKinds(t), []*kind.Kind{kindtest.Named(t, kindtest.Shipped(t), "At")},
+		[]*kind.Kind{kindtest.Named(t, kindtest.Shipped(t), "Watcher")})
 	objects := 0
-	playAll(t, *histories, func(seed uint64) Options { return hostile(all[seed%uint64(len(all))], seed) }, func(_ *testing.T, r Result) { objects += r.Objects })
+	playAll(t, *histories, func(seed uint64) Options { return hostile(all[seed%uint64(len(all))], seed) },
+		func(_ *testing.T, r Result) { objects += r.Objects })
 	t.Logf("%d objects", objects)
 }
 
@@ -183,7 +195,8 @@ func playAll(t *testing.T, count uint64, of func(seed uint64) Options, check fun
 
 // examples are those whose objects come to rest by themselves in a few minutes.
 var examples = []string{
-	"announcement", "app", "archive", "backup", "bluegreen", "catset", "clusteredparent", "configmappropagation", "database", "externalref", "indexedjob",
+	"announcement", "app", "archive", "backup", "bluegreen", "catset", "clusteredparent", "configmappropagation",
+	"database", "externalref", "indexedjob",
 	"memcached", "rollout", "serviceperpod", "tenant", "webapp", "webservice", "workerpool",
 }
 
@@ -206,8 +219,8 @@ func manyKinds(t *testing.T) (all [][]*kind.Kind) {
 	return all
 }
 
-// made are histories of the kind that a seed makes. Some change their phase all the time, so they are short, and what must hold at rest is
-// not asked of those that have phases.
+// made are histories of the kind that a seed makes. Some change their phase all the time, so they are short, and what
+// must hold at rest is not asked of those that have phases.
 func made(t *testing.T, seed uint64, delay time.Duration) Options {
 	t.Helper()
 	for part := seed; ; part += 1 << 32 { // not every kind loads
@@ -221,7 +234,8 @@ func made(t *testing.T, seed uint64, delay time.Duration) Options {
 		o.Served, err = Served(kinds, false)
 		require.NoError(t, err)
 		o.Objects, o.Disturbed = min(o.Objects, 2), 10*time.Second
-		if o.Calm = 7 * time.Minute; o.Moves { // longer than deadlines, and than an operator waits for the Lease of one that was killed
+		// longer than deadlines, and than an operator waits for the Lease of one that was killed
+		if o.Calm = 7 * time.Minute; o.Moves {
 			o.Calm = 10 * time.Second
 		}
 		return o
@@ -249,5 +263,6 @@ func TestHistoriesOfManyKinds(t *testing.T) {
 // Operators install the CRDs of their kinds, and those of two builds do not undo each other's work.
 func TestHistoriesThatInstall(t *testing.T) {
 	at := kindtest.Named(t, kindtest.Shipped(t), "At")
-	playAll(t, *histories, func(seed uint64) Options { return installing(ats(at, seed, 0), seed%2 == 0) }, func(*testing.T, Result) {})
+	playAll(t, *histories, func(seed uint64) Options { return installing(ats(at, seed, 0), seed%2 == 0) },
+		func(*testing.T, Result) {})
 }

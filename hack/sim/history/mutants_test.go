@@ -17,7 +17,8 @@ import (
 )
 
 var (
-	onlyMutants = flag.String("mutants", "", "break the engine in many ways, and ask whether histories show it: all, or a part of the name of a file or of a mutant")
+	onlyMutants = flag.String("mutants", "",
+		"break the engine in many ways, and ask whether histories show it: all, or a part of the name of a file or of a mutant")
 	someMutants = flag.Int("some-mutants", 300, "how many of them are tried, in an order that is always the same")
 )
 

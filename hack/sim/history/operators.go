@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/fescue-dev/fescue/crds/install"
@@ -120,8 +121,12 @@ func (h *history) engine(
 	if h.Installs {
 		missing = installs.missing
 	}
+	pods, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
 	e, err := engine.New(engine.Config{
-		Client: client, Informers: caching, Mapper: mapper,
+		Client: client, Informers: caching, Mapper: mapper, Pods: pods,
 		Log: slog.New(errorLog{h}), Events: events{&h.notes}, Workers: h.Workers, Shards: elected.Shards(),
 		Missing: missing,
 	})

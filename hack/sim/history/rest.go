@@ -186,6 +186,9 @@ func (h *history) restlessObject(
 		hasNoLabel) {
 		return found // a child that lost its label is found when its name is known
 	}
+	if problem := misreported(k, object, live); problem != "" {
+		found = append(found, problem)
+	}
 	status, _ := object.Object["status"].(map[string]any)
 	for name, value := range d.Status {
 		if !covers(status[name], value) {

@@ -36,7 +36,8 @@ import (
 var (
 	isChild = flag.Bool("child", false, "the process plays the histories of TestSimulate")
 	isShort = flag.Bool("until-violation", false, "it ends with the first one that violates something")
-	isSmall = flag.Bool("small", false, "play many small histories: of one operator and at most three objects of kinds that somebody wrote")
+	isSmall = flag.Bool("small", false,
+		"play many small histories: of one operator and at most three objects of kinds that somebody wrote")
 )
 
 const (
@@ -49,9 +50,10 @@ const (
 // batch is what a process has played.
 type batch struct {
 	Histories, Writes int
-	Choices           uint64   // of goroutines, of which others could have run
-	Hashes            []uint64 // of the schedules and the stories of the first histories, which another process plays again
-	Violations        []string
+	Choices           uint64 // of goroutines, of which others could have run
+	// of the schedules and the stories of the first histories, which another process plays again
+	Hashes     []uint64
+	Violations []string
 }
 
 // folders are those of a process, which messages name.
@@ -89,7 +91,8 @@ func TestSimulate(t *testing.T) {
 	}
 	took := time.Since(start)
 	t.Logf("%d histories from seed %d on, %d writes and %d choices of goroutines: %d violations; %.0f histories an hour on each of %d cores",
-		sum.Histories, *firstHistory, sum.Writes, sum.Choices, len(sum.Violations), float64(sum.Histories)/took.Hours()/float64(cores), cores)
+		sum.Histories, *firstHistory, sum.Writes, sum.Choices, len(sum.Violations),
+		float64(sum.Histories)/took.Hours()/float64(cores), cores)
 	require.Empty(t, sum.Violations, strings.Join(sum.Violations, "\n"))
 }
 
@@ -97,8 +100,10 @@ const batchMark = "batch: "
 
 // inProcess plays histories in a process of its own, with one thread and no garbage collection.
 func inProcess(ctx context.Context, binary string, first, count uint64, flags ...string) (b batch, err error) {
-	c := exec.CommandContext(ctx, binary, slices.Concat([]string{"-test.run", "^TestSimulate$", "-test.timeout", "0", "-child",
-		"-first-history", fmt.Sprint(first), "-histories", fmt.Sprint(count), fmt.Sprint("-small=", *isSmall)}, flags)...)
+	c := exec.CommandContext(ctx, binary,
+		slices.Concat([]string{"-test.run", "^TestSimulate$", "-test.timeout", "0", "-child",
+			"-first-history", fmt.Sprint(first), "-histories", fmt.Sprint(count), fmt.Sprint("-small=", *isSmall)},
+			flags)...)
 	c.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off")
 	out, err := c.CombinedOutput()
 	_, text, _ := strings.Cut(string(out), batchMark)
@@ -109,14 +114,15 @@ func inProcess(ctx context.Context, binary string, first, count uint64, flags ..
 	return b, nil
 }
 
-// playBatch plays the histories of a process. Its first history, and the first after a collection of garbage, differ from the same
-// ones later: these are played and thrown away.
+// playBatch plays the histories of a process. Its first history, and the first after a collection of garbage, differ
+// from the same ones later: these are played and thrown away.
 func playBatch(t *testing.T) (b batch) {
 	of := everyKind(t)
 	for seed := *firstHistory; seed < *firstHistory+*histories; seed++ {
 		if (seed-*firstHistory)%played == 0 {
 			runtime.GC()
-			_, _ = play(t, installing(of(*firstHistory), true)) // of what happens in few histories, something is kept for the process
+			// of what happens in few histories, something is kept for the process
+			_, _ = play(t, installing(of(*firstHistory), true))
 			_, _ = play(t, of(*firstHistory))
 		}
 		r, stats := play(t, of(seed))
@@ -134,8 +140,11 @@ func playBatch(t *testing.T) (b batch) {
 		}
 		if len(r.Violations) > 0 {
 			o, shortest := shrunk(t, of(seed), r)
-			b.Violations = append(b.Violations, fmt.Sprintf("seed %d, in a process that began with seed %d: %s\nthe shortest history that was found has %d objects, %d operators, %d kills and the faults %+v: %s\n%s",
-				seed, *firstHistory, strings.Join(r.Violations, "; "), o.Objects, o.Operators, o.Kills, o.Faults, strings.Join(shortest.Violations, "; "), strings.Join(shortest.Story, "\n")))
+			b.Violations = append(b.Violations,
+				fmt.Sprintf(
+					"seed %d, in a process that began with seed %d: %s\nthe shortest history that was found has %d objects, %d operators, %d kills and the faults %+v: %s\n%s",
+					seed, *firstHistory, strings.Join(r.Violations, "; "), o.Objects, o.Operators, o.Kills, o.Faults,
+					strings.Join(shortest.Violations, "; "), strings.Join(shortest.Story, "\n")))
 		}
 	}
 	return b
@@ -177,8 +186,8 @@ func shrunk(t *testing.T, o Options, r Result) (Options, Result) {
 	return o, r
 }
 
-// everyKind returns what the history of a seed is made of: of Ats, of other kinds, or of one that the seed makes. Histories of the same
-// kinds share what is served.
+// everyKind returns what the history of a seed is made of: of Ats, of other kinds, or of one that the seed makes.
+// Histories of the same kinds share what is served.
 func everyKind(t *testing.T) func(seed uint64) Options {
 	at, many := kindtest.Named(t, kindtest.Shipped(t), "At"), manyKinds(t)
 	servedTo := func(kinds ...*kind.Kind) []apiserver.Resource {
@@ -192,7 +201,8 @@ func everyKind(t *testing.T) func(seed uint64) Options {
 	}
 	servedToAts := servedTo(at)
 	return func(seed uint64) (o Options) {
-		delay := []time.Duration{0, 20 * time.Millisecond, 500 * time.Millisecond}[rand.New(rand.NewPCG(seed, 5)).IntN(3)]
+		delay := []time.Duration{0, 20 * time.Millisecond,
+			500 * time.Millisecond}[rand.New(rand.NewPCG(seed, 5)).IntN(3)]
 		every := uint64(4) // of so many histories, one is of many kinds
 		if *isSmall {
 			every = 2
@@ -231,7 +241,8 @@ func play(t *testing.T, o Options) (r Result, stats simrt.Stats) {
 	legacyregistry.Reset() // client-go counts for the process, and locks where it has not counted before
 	synctest.Test(t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, o.Seed) // identities of operators
-		simrt.Start(simrt.Options{Seed: o.Seed, Yield: pick(0, 2, 8, 32), Tick: pick(0, 10_000, 100_000), Demote: pick(0, 0, 50)})
+		simrt.Start(simrt.Options{Seed: o.Seed, Yield: pick(0, 2, 8, 32), Tick: pick(0, 10_000, 100_000),
+			Demote: pick(0, 0, 50)})
 		var err error
 		r, err = Play(o)
 		require.NoError(t, err)
