@@ -115,7 +115,8 @@ func begin(o Options) (*history, error) {
 		began: time.Now(), altered: sets.New[types.UID](), unlabelled: make(map[types.UID]time.Time),
 		entries: make(map[string]string),
 		marksOf: make(map[string]types.UID),
-		notes:   notes{arrivedLate: sets.New[string](), unanswered: make(map[string]time.Time)},
+		notes: notes{arrivedLate: sets.New[string](), deletedLate: sets.New[types.UID](),
+			unanswered: make(map[string]time.Time)},
 	}
 	h.webhooks = webhooks{kinds: kind.WithoutDecorators(o.Kinds), random: h.random, log: slog.New(errorLog{h})}
 	o.Faults.Random = h.random.IntN

@@ -21,6 +21,8 @@ type rollouts struct {
 	// an operator has deleted at a time.
 	wasReady sets.Set[types.UID]
 	deleted  map[string]int
+	// late are the sets and times at which a deletion arrived late, after which the operator sent others.
+	late sets.Set[string]
 }
 
 // hurried reports a member of a set that an operator creates or deletes too early: of an ordered set, while another one
@@ -50,7 +52,12 @@ func (r rollouts) hurried(c apiserver.Change, all map[string]*unstructured.Unstr
 				return "a member of an ordered set is created before the one before it was ready: " + c.String()
 			}
 		case !of.Ordered && isDeleted && isTrue(c.Before, string(corev1.PodReady)):
-			set += c.At.String()
+			if set += c.At.String(); r.deletedLate.Has(member.GetUID()) {
+				r.late.Insert(set)
+			}
+			if r.late.Has(set) {
+				continue
+			}
 			most := r.mayBeMissing(k, c.Before, r.deleted[set], all)
 			if r.deleted[set]++; most >= 0 && r.deleted[set] > most {
 				return fmt.Sprintf("more than %d members of a set are deleted at once: %s", most, c)

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -8,9 +9,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
@@ -24,8 +27,9 @@ type notes struct {
 	noted []string
 	// isRestored means that an older state was restored: what operators know of their writes may be lost.
 	isRestored bool
-	// arrivedLate are the objects that requests created late.
+	// arrivedLate are the objects that requests created late, and deletedLate those that requests deleted late.
 	arrivedLate sets.Set[string]
+	deletedLate sets.Set[types.UID]
 	// unanswered is when the creation of a child for an owner was last not answered.
 	unanswered map[string]time.Time
 }
@@ -81,12 +85,16 @@ func (n *notes) wasRestored() bool {
 	return n.isRestored
 }
 
-// noteLate notes an object whose creation arrived late.
+// noteLate notes an object whose creation or deletion arrived late.
 func (n *notes) noteLate(r *http.Request, sent []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if object := created(r, sent); object != nil {
-		n.mu.Lock()
-		defer n.mu.Unlock()
 		n.arrivedLate.Insert(idOf(object))
+	}
+	var options metav1.DeleteOptions
+	if r.Method == http.MethodDelete && json.Unmarshal(sent, &options) == nil && options.Preconditions != nil {
+		n.deletedLate.Insert(ptr.Deref(options.Preconditions.UID, ""))
 	}
 }
 

@@ -48,10 +48,11 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 	orphaned := make(map[types.UID]types.UID)
 	members := sets.New[string]()
 	seen := observer{h}
-	rollouts := rollouts{history: h, wasReady: sets.New[types.UID](), deleted: make(map[string]int)}
+	rollouts := rollouts{history: h, wasReady: sets.New[types.UID](), late: sets.New[string](),
+		deleted: make(map[string]int)}
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
-		isInherited := c.Before != nil && seen.isInherited(c.Before, last)
+		isInherited := c.Before != nil && (seen.isInherited(c.Before, last) || seen.wasInherited(c.Before))
 		if isByOperator(c) && !isInherited {
 			found = append(found, seen.harm(c)...)
 		}
@@ -124,6 +125,12 @@ func (h observer) isInherited(child *unstructured.Unstructured, all map[string]*
 			owner := all[k.GroupVersionKind.Kind+"/"+namespaceFor(k)+"/"+name]
 			return isOfKind && owner != nil && owner.GetDeletionTimestamp() == nil
 		})
+}
+
+// wasInherited reports whether nothing controls a child, and a deletion of it arrived late: an object that had the name
+// of the one that it was created for, and replaced it, may be gone by then.
+func (h observer) wasInherited(child *unstructured.Unstructured) bool {
+	return metav1.GetControllerOf(child) == nil && h.deletedLate.Has(child.GetUID())
 }
 
 // memberName is that of a member of a set without an order: its number counts on.
