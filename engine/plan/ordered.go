@@ -89,9 +89,10 @@ func (r *rollout) shrink() {
 }
 
 // drop deletes a member. One without a reference gets that back first: the garbage collector may have taken it, to
-// leave the member behind, and the adoption asks for the owner.
+// leave the member behind, and the adoption asks for the owner. One whose record names something else gets its own
+// first.
 func (c *comparer) drop(child wantedChild, live *unstructured.Unstructured) {
-	if !children.IsOwnedBy(live, c.plan.Object) {
+	if !children.IsOwnedBy(live, c.plan.Object) || children.IsCopy(live) {
 		c.add(Adopt, child, children.Named(child.object, live.GetName()), live)
 		return
 	}

@@ -91,6 +91,12 @@ func TestOrderedSet(t *testing.T) {
 		"one is leaving":               {3, "a", func(w *world) { w.set(0, deleted) }, "", "pods: 2 of 3 ready"},
 		"one has failed":               {3, "a", func(w *world) { w.objects[1].Object = withStatus(w.objects[1].Object, "Failed", false) }, "delete r-1", "pods: 2 of 3 ready"},
 		"one lost its reference":       {3, "a", func(w *world) { w.set(0, func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }) }, "adopt r-0", "pods: 2 of 3 ready"},
+		"one of another record has failed": {3, "a", func(w *world) {
+			w.objects[1].Object = withStatus(w.objects[1].Object, "Failed", false)
+			w.set(1, func(o *unstructured.Unstructured) {
+				o.SetAnnotations(map[string]string{"fescue.dev/created-as": "other"})
+			})
+		}, "adopt r-1", "pods: 2 of 3 ready"},
 		"another template":             {3, "b", func(*world) {}, "delete r-2", "pods: 3 of 3 ready, 3 of an older template"},
 		"another template, one broken": {3, "b", func(w *world) { unready(w, 0); unready(w, 1) }, "delete r-1", "pods: 1 of 3 ready, 3 of an older template"},
 		"another template, one leaves": {3, "b", func(w *world) { w.set(2, deleted) }, "", "pods: 2 of 3 ready, 3 of an older template"},

@@ -157,10 +157,11 @@ func (h *history) restlessObject(
 	if err != nil {
 		return []string{"is not stalled: " + err.Error()}
 	}
-	wanted := make(map[types.UID]bool)
+	wanted, isBlocked := make(map[types.UID]bool), false
 	for _, c := range d.Children {
 		if k.Target != nil && isTaken(c, object, live) {
-			continue // an Event says so
+			isBlocked = true // an Event says so, and nothing is pruned
+			continue
 		}
 		found = append(found, h.missing(c, object, children[c.Name], wanted)...)
 	}
@@ -170,8 +171,8 @@ func (h *history) restlessObject(
 			isLate := h.arrivedLate.Has(idOf(child)) && child.GetNamespace() != object.GetNamespace()
 			// it goes with its object
 			isUnseen := h.mayBeUnseen(child)
-			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && len(d.Undecided) == 0 && !isLate &&
-				!isUnseen {
+			isStaying := isLate || isUnseen || isBlocked || len(d.Undecided) > 0
+			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && !isStaying {
 				found = append(found, fmt.Sprintf("has the child %s, %s with %v, which it does not want", name,
 					idOf(child), child.GetAnnotations()))
 			}
