@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -300,13 +301,20 @@ func (h *history) missing(
 	return nil
 }
 
+// orderedName is that of a member of an ordered set.
+var orderedName = regexp.MustCompile(`-[0-9]+$`)
+
 // missingMembers returns what lacks of a set. A child without a template waits for what it reads.
 func (h *history) missingMembers(c kind.Child, live []*unstructured.Unstructured) (found []string) {
 	if c.Template == nil {
 		return nil
 	}
 	templates := c.Set.Members
-	if !c.Set.Ordered {
+	if c.Set.Ordered { // a copy that has lost its record is a child of the phase, and no member
+		live = slices.DeleteFunc(slices.Clone(live), func(m *unstructured.Unstructured) bool {
+			return !orderedName.MatchString(m.GetName())
+		})
+	} else {
 		templates = slices.Repeat([]map[string]any{c.Template}, c.Set.Replicas)
 	}
 	if len(live) != c.Set.Replicas {
