@@ -109,12 +109,6 @@ type childTypes struct {
 	lost map[cache.ObjectName]map[types.UID]lostChild
 }
 
-// lostChild locates a child of an object.
-type lostChild struct {
-	resource schema.GroupVersionResource
-	name     cache.ObjectName
-}
-
 // strayKey names the objects that could be strays of one set.
 type strayKey struct{ set, namespace, labels string }
 

@@ -237,6 +237,12 @@ func (w *writes) isDeleted(name cache.ObjectName, child types.UID) bool {
 	return known != nil && known.deleted[child].isAnswered
 }
 
+// lostChild locates a child of an object that no cache has.
+type lostChild struct {
+	resource schema.GroupVersionResource
+	name     cache.ObjectName
+}
+
 // cacheState is how far the caches of children are.
 type cacheState interface {
 	// hasSeen reports whether a cache is at least as new as a resource version.
