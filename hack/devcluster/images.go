@@ -34,7 +34,8 @@ func writeImages(dir, busybox string) (registry, error) {
 		imagev1.ImageConfig{Entrypoint: []string{"/bin/sleep", "infinity"}}); err != nil {
 		return nil, err
 	}
-	return images, images[busyboxImage].writeImage(layer, imagev1.ImageConfig{Cmd: []string{"sh"}, Env: []string{"PATH=/bin"}})
+	config := imagev1.ImageConfig{Cmd: []string{"sh"}, Env: []string{"PATH=/bin"}}
+	return images, images[busyboxImage].writeImage(layer, config)
 }
 
 // busyboxLayer returns a tar with the program, links to it for its commands, and /tmp.

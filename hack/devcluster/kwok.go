@@ -54,11 +54,13 @@ func forbidSecondDeletion(ctx context.Context, client kubernetes.Interface) erro
 				NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 					{Key: deletesTwice, Operator: metav1.LabelSelectorOpDoesNotExist},
 				}},
-				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Delete},
-					Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
-						Resources: []string{"pods"}},
-				}}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{
+					RuleWithOperations: admissionv1.RuleWithOperations{
+						Operations: []admissionv1.OperationType{admissionv1.Delete},
+						Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+							Resources: []string{"pods"}},
+					},
+				}},
 			},
 			MatchConditions: []admissionv1.MatchCondition{{Name: "kwok",
 				Expression: fmt.Sprintf("request.userInfo.username == %q", kwokUser)}},

@@ -47,8 +47,9 @@ func main() {
 // run prints the figures of the packages in a folder that match patterns, and returns what is beyond a limit.
 func run(dir string, patterns []string) (failures []string, err error) {
 	loaded, err := packages.Load(&packages.Config{
-		Dir:  dir,
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports,
+		Dir: dir,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes |
+			packages.NeedTypesInfo | packages.NeedImports,
 	}, patterns...)
 	if err != nil {
 		return nil, err
