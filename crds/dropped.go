@@ -40,8 +40,8 @@ func droppedBy(installed, wanted *apiextensionsv1.CustomResourceDefinition) (all
 		if i < 0 || before.Schema == nil || wanted.Spec.Versions[i].Schema == nil {
 			continue
 		}
-		if fields := droppedFields(before.Schema.OpenAPIV3Schema, wanted.Spec.Versions[i].Schema.OpenAPIV3Schema,
-			""); len(fields) > 0 {
+		after := wanted.Spec.Versions[i].Schema.OpenAPIV3Schema
+		if fields := droppedFields(before.Schema.OpenAPIV3Schema, after, ""); len(fields) > 0 {
 			all = append(all, Dropped{before.Name, fields})
 		}
 	}

@@ -174,13 +174,13 @@ func (m Migration) forget(ctx context.Context, k *kind.Kind, former []string) er
 		if err != nil {
 			return err
 		}
-		if other := slices.DeleteFunc(now, func(version string) bool { return slices.Contains(former, version) }); len(
-			other) > 0 {
+		other := slices.DeleteFunc(now, func(version string) bool { return slices.Contains(former, version) })
+		if len(other) > 0 {
 			return fmt.Errorf("meanwhile, objects may have been stored as %s: run the migration again",
 				strings.Join(other, ", "))
 		}
-		if err := unstructured.SetNestedStringSlice(crd.Object, []string{k.GroupVersionKind.Version}, "status",
-			"storedVersions"); err != nil {
+		stored := []string{k.GroupVersionKind.Version}
+		if err := unstructured.SetNestedStringSlice(crd.Object, stored, "status", "storedVersions"); err != nil {
 			return err
 		}
 		_, err = definitions(m.Client).UpdateStatus(ctx, crd, metav1.UpdateOptions{FieldManager: fieldManager})

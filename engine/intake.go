@@ -190,8 +190,8 @@ func eventOf(k *kind.Kind, e event) childEvent {
 		if child == nil {
 			continue
 		}
-		if createdFor, found := strings.CutPrefix(children.Annotation(child, children.AnnotationOwner),
-			children.OwnerPrefix(k)); found {
+		named := children.Annotation(child, children.AnnotationOwner)
+		if createdFor, found := strings.CutPrefix(named, children.OwnerPrefix(k)); found {
 			c.add(k, child, createdFor)
 		}
 		if holder := children.HolderOf(k, child); holder != nil {

@@ -474,12 +474,9 @@ func TestStaleCacheIsPassedOver(t *testing.T) {
 		require.NoError(t, client.Tracker().Add(pod))
 	}
 	client.ClearActions()
-	r := c.reconciliation(cache.MetaObjectToName(object), quiet())
-	r.memory = plan.NewMemory(object)
-	v, err := r.observe(t.Context(), object, true)
-	require.NoError(t, err)
-	require.Len(t, v.Children, 1)
-	require.Equal(t, "own", v.Children[0].Object.GetName())
+	found := c.childrenOf(t, object, true)
+	require.Len(t, found, 1)
+	require.Equal(t, "own", found[0].Object.GetName())
 	var selectors []string
 	for _, action := range client.Actions() {
 		if list, ok := action.(clienttesting.ListAction); ok {
@@ -487,6 +484,16 @@ func TestStaleCacheIsPassedOver(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{children.OwnerSelector(object)}, selectors)
+}
+
+// childrenOf returns the children of an object that a reconcile observes, in the caches or on the API server.
+func (c *controller) childrenOf(t *testing.T, object *unstructured.Unstructured, fromServer bool) []children.Live {
+	t.Helper()
+	r := c.reconciliation(cache.MetaObjectToName(object), quiet())
+	r.memory = plan.NewMemory(object)
+	v, err := r.observe(t.Context(), object, fromServer)
+	require.NoError(t, err)
+	return v.Children
 }
 
 // podOf returns a Pod that belongs to an At, with a label that names an owner.
@@ -507,11 +514,7 @@ func TestFormerChildOfANameIsPassedOver(t *testing.T) {
 	object := c.objects.InNamespace("default")[0]
 	require.NoError(t, client.Tracker().Add(podOf(object, "former", "other")))
 	uids := func(fromServer bool) (uids []types.UID) {
-		r := c.reconciliation(cache.MetaObjectToName(object), quiet())
-		r.memory = plan.NewMemory(object)
-		v, err := r.observe(t.Context(), object, fromServer)
-		require.NoError(t, err)
-		for _, child := range v.Children {
+		for _, child := range c.childrenOf(t, object, fromServer) {
 			uids = append(uids, child.Object.GetUID())
 		}
 		return uids
@@ -599,11 +602,7 @@ func TestAdoptedChildIsAsItWasRead(t *testing.T) {
 		}}}
 	}
 	versions := func(fromServer bool) (versions []string) {
-		r := c.reconciliation(cache.MetaObjectToName(object), quiet())
-		r.memory = plan.NewMemory(object)
-		v, err := r.observe(t.Context(), object, fromServer)
-		require.NoError(t, err)
-		for _, seen := range v.Children {
+		for _, seen := range c.childrenOf(t, object, fromServer) {
 			versions = append(versions, seen.Object.GetResourceVersion())
 		}
 		return versions

@@ -164,10 +164,10 @@ func (e *Engine) recheck(ctx context.Context, k *kind.Kind, requests <-chan stru
 		case err == nil:
 			backoff, again = newStartBackoff(), nil
 		case ctx.Err() == nil:
-			wait := backoff.Step()
-			logOf(e.config.Log, k).Warn("checking what a running kind needs failed; retrying", "after", wait, "error",
-				err)
-			again = time.After(wait)
+			delay := backoff.Step()
+			logOf(e.config.Log, k).Warn("checking what a running kind needs failed; retrying",
+				"after", delay, "error", err)
+			again = time.After(delay)
 		}
 	}
 }

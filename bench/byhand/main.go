@@ -66,16 +66,16 @@ func run(ctx context.Context, o *options) error {
 	if o.events {
 		reporting.Recorder = mgr.GetEventRecorder("by-hand")
 	}
-	if err := (&controller.AtReconciler{Client: mgr.GetClient(), Reporting: reporting}).SetupWithManager(
-		mgr); err != nil {
+	ats := &controller.AtReconciler{Client: mgr.GetClient(), Reporting: reporting}
+	if err := ats.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := (&controller.WatcherReconciler{Client: mgr.GetClient(), Reporting: reporting}).SetupWithManager(
-		mgr); err != nil {
+	watchers := &controller.WatcherReconciler{Client: mgr.GetClient(), Reporting: reporting}
+	if err := watchers.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := (&controller.CustomclusterReconciler{Client: mgr.GetClient(), Reporting: reporting}).SetupWithManager(ctx,
-		mgr); err != nil {
+	customclusters := &controller.CustomclusterReconciler{Client: mgr.GetClient(), Reporting: reporting}
+	if err := customclusters.SetupWithManager(ctx, mgr); err != nil {
 		return err
 	}
 	if o.certificate != "" {

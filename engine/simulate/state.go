@@ -72,8 +72,7 @@ func (c *Cluster) Manifest(object *unstructured.Unstructured) map[string]any {
 	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "ownerReferences"} {
 		unstructured.RemoveNestedField(shown.Object, "metadata", name)
 	}
-	if left := slices.DeleteFunc(shown.GetFinalizers(), func(name string) bool { return name == plan.Finalizer }); len(
-		left) < len(shown.GetFinalizers()) {
+	if left := plan.WithFinalizer(shown, false); len(left) < len(shown.GetFinalizers()) {
 		shown.SetFinalizers(left)
 		if len(left) == 0 {
 			unstructured.RemoveNestedField(shown.Object, "metadata", "finalizers")

@@ -122,8 +122,8 @@ func (p *product) cross(start int, within int32) (problem *Problem) {
 		for j, alternative := range d.Alternatives {
 			first, mark := len(p.found), d.mark(alternative)
 			if why := p.take(from, j, mark); len(p.found) == first {
-				mayFitLater := why.IsIncomplete && (why.Absent != "" || problem == nil || problem.Absent == "")
-				if problem == nil || mayFitLater {
+				if problem == nil ||
+					why.IsIncomplete && (why.Absent != "" || problem.Absent == "") { // it may fit later
 					problem = why
 				}
 				continue

@@ -18,7 +18,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -209,12 +208,7 @@ func (h *history) mostRequests(changes int) int {
 // isEndless reports whether an object was written whose status says that its children are created and deleted without
 // end.
 func isEndless(c apiserver.Change) bool {
-	if c.After == nil {
-		return false
-	}
-	conditions, _, _ := unstructured.NestedSlice(c.After.Object, "status", "conditions")
-	return slices.ContainsFunc(conditions, func(c any) bool {
-		condition, _ := c.(map[string]any)
+	return c.After != nil && slices.ContainsFunc(conditionsOf(c.After), func(condition map[string]any) bool {
 		return condition["reason"] == "NoProgress" || condition["reason"] == "ReplacedRepeatedly"
 	})
 }

@@ -33,16 +33,14 @@ func changePod(u user) {
 	resource := u.resourceOf(k)
 	if of := u.store.Get(resource, types.NamespacedName{Namespace: namespace, Name: names[0]}); of != nil &&
 		u.random.IntN(3) > 0 {
-		annotations[annotationInjected] = fmt.Sprintf(`{%q: {"generation": %d}}`,
-			k.GroupVersionKind.GroupKind().String()+"/"+names[0], of.GetGeneration())
+		annotations[annotationInjected] = injectedFrom(k, of)
 	}
 	pod.SetAnnotations(annotations)
 	pods := u.resource(pod.GroupVersionKind()).GroupVersionResource
 	live := u.store.Get(pods, nameOf(pod))
 	switch {
 	case live == nil:
-		_ = unstructured.SetNestedSlice(pod.Object, []any{map[string]any{"name": "main", "image": "a"}}, "spec",
-			"containers")
+		pod.Object["spec"] = map[string]any{"containers": []any{map[string]any{"name": "main", "image": "a"}}}
 		_, _ = u.store.Create(pods, namespace, pod, "user")
 	case u.random.IntN(2) == 0:
 		_ = u.store.Delete(pods, nameOf(pod), metav1.DeletePropagationBackground)
@@ -54,6 +52,12 @@ func changePod(u user) {
 	}
 }
 
+// injectedFrom returns the annotation of a Pod that has what an object adds in its present generation.
+func injectedFrom(k *kind.Kind, object *unstructured.Unstructured) string {
+	id := k.GroupVersionKind.GroupKind().String() + "/" + object.GetName()
+	return fmt.Sprintf(`{%q: {"generation": %d}}`, id, object.GetGeneration())
+}
+
 // misreported returns how the condition Injected of an object differs from what its Pods have of it.
 func misreported(k *kind.Kind, object *unstructured.Unstructured, live map[string]*unstructured.Unstructured) string {
 	if !k.Injects() {
@@ -63,7 +67,8 @@ func misreported(k *kind.Kind, object *unstructured.Unstructured, live map[strin
 	if err != nil {
 		return ""
 	}
-	id := k.GroupVersionKind.GroupKind().String() + "/" + object.GetName()
+	present := injectedFrom(k, object)
+	ofObject, _, _ := strings.Cut(present, ":") // in any generation
 	current, outdated, missing := 0, 0, 0
 	for _, pod := range live {
 		phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
@@ -76,9 +81,9 @@ func misreported(k *kind.Kind, object *unstructured.Unstructured, live map[strin
 		isSelected := injection.Selector() != nil && injection.Selector().Matches(labels.Set(pod.GetLabels()))
 		injected := pod.GetAnnotations()[annotationInjected]
 		switch {
-		case injected == fmt.Sprintf(`{%q: {"generation": %d}}`, id, object.GetGeneration()):
+		case injected == present:
 			current++
-		case strings.HasPrefix(injected, fmt.Sprintf(`{%q:`, id)):
+		case strings.HasPrefix(injected, ofObject+":"):
 			outdated++
 		case isSelected || names[0] == object.GetName() || len(names) > 1 && names[1] == object.GetName():
 			missing++
@@ -101,9 +106,8 @@ func misreported(k *kind.Kind, object *unstructured.Unstructured, live map[strin
 
 // reasonOf returns the reason of a condition of an object; it is empty without the condition.
 func reasonOf(object *unstructured.Unstructured, of string) string {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, c := range conditions {
-		if condition, _ := c.(map[string]any); condition["type"] == of {
+	for _, condition := range conditionsOf(object) {
+		if condition["type"] == of {
 			reason, _ := condition["reason"].(string)
 			return reason
 		}

@@ -53,10 +53,19 @@ func mayEnd(object *unstructured.Unstructured) bool {
 
 // isTrue reports whether an object has a condition of one of some types that is true.
 func isTrue(object *unstructured.Unstructured, types ...string) bool {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	return slices.ContainsFunc(conditions, func(c any) bool {
-		condition, _ := c.(map[string]any)
+	return slices.ContainsFunc(conditionsOf(object), func(condition map[string]any) bool {
 		name, _ := condition["type"].(string)
 		return slices.Contains(types, name) && condition["status"] == string(metav1.ConditionTrue)
 	})
+}
+
+// conditionsOf returns the conditions of an object.
+func conditionsOf(object *unstructured.Unstructured) (conditions []map[string]any) {
+	found, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, c := range found {
+		if condition, ok := c.(map[string]any); ok {
+			conditions = append(conditions, condition)
+		}
+	}
+	return conditions
 }

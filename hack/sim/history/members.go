@@ -52,7 +52,8 @@ func (r rollouts) hurried(c apiserver.Change, all map[string]*unstructured.Unstr
 				return "a member of an ordered set is created before the one before it was ready: " + c.String()
 			}
 		case !of.Ordered && isDeleted && isTrue(c.Before, string(corev1.PodReady)):
-			if set += c.At.String(); r.deletedLate.Has(member.GetUID()) {
+			set += c.At.String()
+			if r.deletedLate.Has(member.GetUID()) {
 				r.late.Insert(set)
 			}
 			if r.late.Has(set) {

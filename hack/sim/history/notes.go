@@ -1,7 +1,6 @@
 package history
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,11 +8,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
 
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
@@ -92,9 +89,8 @@ func (n *notes) noteLate(r *http.Request, sent []byte) {
 	if object := created(r, sent); object != nil {
 		n.arrivedLate.Insert(idOf(object))
 	}
-	var options metav1.DeleteOptions
-	if r.Method == http.MethodDelete && json.Unmarshal(sent, &options) == nil && options.Preconditions != nil {
-		n.deletedLate.Insert(ptr.Deref(options.Preconditions.UID, ""))
+	if uid := deleted(r, sent); uid != "" {
+		n.deletedLate.Insert(uid)
 	}
 }
 

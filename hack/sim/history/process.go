@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
@@ -166,9 +167,7 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 	if r.URL.Query().Has("dryRun") {
 		return nil // nothing is stored
 	}
-	if r.Method == http.MethodDelete {
-		p.noteDeletion(r, sent, code)
-	}
+	p.noteDeletion(r, sent, code)
 	if code < http.StatusBadRequest {
 		var stored metav1.PartialObjectMetadata
 		if err := json.Unmarshal(answer, &stored); err != nil {
@@ -209,12 +208,10 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 // noteDeletion notes an object that was deleted. A second deletion means that the operator does not remember the first
 // one.
 func (p *process) noteDeletion(r *http.Request, sent []byte, code int) {
-	var options metav1.DeleteOptions
-	if err := json.Unmarshal(sent, &options); err != nil || options.Preconditions == nil ||
-		options.Preconditions.UID == nil {
+	uid := deleted(r, sent)
+	if uid == "" {
 		return // another check asks for the preconditions
 	}
-	uid := *options.Preconditions.UID
 	// a late event may show its creation after that
 	if p.deleted.Has(uid) && !p.history.wasRestored() && p.history.Faults.Lag == 0 {
 		p.history.note(fmt.Sprintf("%s %s by %s deletes %s again", r.Method, r.URL.Path, p.name, uid))
@@ -241,6 +238,16 @@ func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *un
 	}
 	p.history.server.Do("", func(s *apiserver.Store) { live = s.Get(resource.GroupVersionResource, name) })
 	return live
+}
+
+// deleted returns the UID of the object that a request deletes; it is empty if it deletes none, or does not say that.
+func deleted(r *http.Request, sent []byte) types.UID {
+	var options metav1.DeleteOptions
+	err := json.Unmarshal(sent, &options)
+	if r.Method != http.MethodDelete || err != nil || options.Preconditions == nil {
+		return ""
+	}
+	return ptr.Deref(options.Preconditions.UID, "")
 }
 
 // created returns the object that a request creates; nil if it creates none, or a Lease.

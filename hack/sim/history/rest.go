@@ -212,15 +212,16 @@ func (h *history) observed(
 	created, _, _ := unstructured.NestedStringMap(object.Object, "status", "childInventory", "created")
 	for name, of := range children {
 		if _, isSet := k.Sets[name]; !isSet {
-			newest := slices.MaxFunc(of, func(a, b *unstructured.Unstructured) int {
-				return strings.Compare(string(a.GetUID()), string(b.GetUID()))
-			})
-			observed[name] = newest.Object
 			// A copy that has lost its record is a child as well, but not the one that the status names.
 			isNamed := func(child *unstructured.Unstructured) bool { return string(child.GetUID()) == created[name] }
 			if i := slices.IndexFunc(of, isNamed); i >= 0 {
 				observed[name] = of[i].Object
+				continue
 			}
+			newest := slices.MaxFunc(of, func(a, b *unstructured.Unstructured) int {
+				return strings.Compare(string(a.GetUID()), string(b.GetUID()))
+			})
+			observed[name] = newest.Object
 		}
 	}
 	for name := range k.Sets {
