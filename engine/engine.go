@@ -29,6 +29,9 @@ const DefaultWorkers = 32
 // after which a kubelet kills a container.
 const stopTimeout = 25 * time.Second
 
+// ErrUnfinished reports that a stop did not wait longer for running reconciles.
+var ErrUnfinished = errors.New("stopped before all running reconciles had finished")
+
 // Config configures an engine.
 type Config struct {
 	// Kinds are run from the start, each with a queue of its own; Add adds others.
@@ -148,7 +151,7 @@ func (e *Engine) state(k *kind.Kind) *kindState {
 }
 
 // Run watches and reconciles until ctx ends. It then lets running reconciles finish and
-// returns nil, or an error if they did not in time.
+// returns nil, or ErrUnfinished if they did not in time.
 func (e *Engine) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	e.mu.Lock()
@@ -168,7 +171,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	case <-finished:
 		return nil
 	case <-time.After(stopTimeout):
-		return fmt.Errorf("stopped before all running reconciles had finished: %s", e.unfinished(time.Now()))
+		return fmt.Errorf("%w: %s", ErrUnfinished, e.unfinished(time.Now()))
 	}
 }
 

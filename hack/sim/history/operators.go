@@ -90,7 +90,12 @@ func (h *history) operate(d time.Duration, kill bool) error {
 		stop()
 		err = <-ended
 	}
-	isOver := errors.Is(err, context.Canceled) ||
+	// a request that arrives late may keep a reconcile longer than a stop waits; the process ends nevertheless
+	isUnfinished := errors.Is(err, engine.ErrUnfinished) && h.Stall > 0
+	if isUnfinished {
+		process.dead.Store(true)
+	}
+	isOver := isUnfinished || errors.Is(err, context.Canceled) ||
 		errors.Is(err, election.ErrLeaseLost) && h.Stays // it is started again
 	if err != nil && !kill && !isOver {
 		return fmt.Errorf("the operator: %w", err)
