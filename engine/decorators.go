@@ -9,7 +9,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/informers"
-	"github.com/fescue-dev/fescue/internal/projection"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // The objects of a decorator are those of a type of others. All of them are watched, because an
@@ -49,13 +49,13 @@ func (c *controller) watchObjects() (*informers.Watch, error) {
 }
 
 // keptOfTargets returns what decorators read of the objects of a type.
-func keptOfTargets(gvk schema.GroupVersionKind, kinds []*kind.Kind) *projection.Fields {
-	keep := projection.Of([]string{"metadata", "labels"}, []string{"metadata", "annotations"},
+func keptOfTargets(gvk schema.GroupVersionKind, kinds []*kind.Kind) *parts.Set {
+	keep := parts.Of([]string{"metadata", "labels"}, []string{"metadata", "annotations"},
 		[]string{"metadata", "deletionTimestamp"}, []string{"metadata", "finalizers"},
 		[]string{"metadata", "generation"})
 	for _, k := range kinds {
 		if k.Target != nil && k.GroupVersionKind == gvk {
-			keep = keep.Union(projection.Of(k.Reads.Object.Paths()...))
+			keep = keep.Union(k.Reads.Object)
 		}
 	}
 	return keep

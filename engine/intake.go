@@ -160,7 +160,7 @@ func needsReconcile(k *kind.Kind, e event) bool {
 	case k.Target != nil:
 		return children.Decorates(k, a) != children.Decorates(k, b) ||
 			plan.HasFinalizer(k, a) != plan.HasFinalizer(k, b) ||
-			!equality.Semantic.DeepEqual(k.Reads.Object.Of(a.Object), k.Reads.Object.Of(b.Object))
+			!equality.Semantic.DeepEqual(k.Reads.Object.In(a.Object), k.Reads.Object.In(b.Object))
 	}
 	return a.GetGeneration() != b.GetGeneration() ||
 		plan.HasFinalizer(k, a) && !slices.Equal(a.GetFinalizers(), b.GetFinalizers()) ||

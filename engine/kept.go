@@ -7,23 +7,23 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/children"
-	"github.com/fescue-dev/fescue/internal/projection"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // keptOfStrays is what is read of unmanaged objects.
-var keptOfStrays = projection.Of(children.ReadOfMetadata()...)
+var keptOfStrays = children.ReadOfMetadata()
 
 // keptOfChildren returns what kinds read of children of a type: everything if one corrects their
 // fields.
-func keptOfChildren(gvk schema.GroupVersionKind, kinds []*kind.Kind) *projection.Fields {
-	keep := keptOfStrays.Union(projection.Of(children.ReadOfReadiness(gvk)...))
+func keptOfChildren(gvk schema.GroupVersionKind, kinds []*kind.Kind) *parts.Set {
+	keep := keptOfStrays.Union(children.ReadOfReadiness(gvk))
 	for _, k := range kinds {
 		switch {
 		case !slices.Contains(k.Owns, gvk):
 		case k.Corrected.Has(gvk):
-			return projection.Everything()
+			return parts.Everything()
 		default:
-			keep = keep.Union(projection.Of(k.ObservedPaths()...))
+			keep = keep.Union(k.ReadOfChildren())
 		}
 	}
 	return keep

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/informers"
+	"github.com/fescue-dev/fescue/internal/parts"
 	"github.com/fescue-dev/fescue/internal/projection"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
@@ -28,7 +29,7 @@ func TestKeptOfChildren(t *testing.T) {
 	both := keptOfChildren(podType, []*kind.Kind{at, cluster})
 	require.True(t, both.Covers(keptOfChildren(podType, []*kind.Kind{at})))
 	require.True(t, keptOfChildren(podType, []*kind.Kind{at}).Covers(both))
-	require.False(t, both.Covers(projection.Of([]string{"spec", "containers"})))
+	require.False(t, both.Covers(parts.Of([]string{"spec", "containers"})))
 	require.True(t, both.Covers(keptOfStrays))
 
 	corrects := enginetest.Kind(t, `package p
@@ -42,8 +43,8 @@ import "fescue.dev/cue/contract"
 	children: pod: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "c", image: "i"}]}
 }
 `)
-	require.True(t, keptOfChildren(podType, []*kind.Kind{at, corrects}).Covers(projection.Everything()))
-	require.False(t, keptOfChildren(corev1.SchemeGroupVersion.WithKind("ConfigMap"), []*kind.Kind{corrects}).Covers(projection.Everything()))
+	require.True(t, keptOfChildren(podType, []*kind.Kind{at, corrects}).Covers(parts.Everything()))
+	require.False(t, keptOfChildren(corev1.SchemeGroupVersion.WithKind("ConfigMap"), []*kind.Kind{corrects}).Covers(parts.Everything()))
 }
 
 // BenchmarkCachedPod measures the live heap for each Pod of 5 KB in the cache of children, with its
@@ -55,7 +56,7 @@ func BenchmarkCachedPod(b *testing.B) {
 	require.NoError(b, pod.UnmarshalJSON(text))
 	const objects = 5000
 	kept := projection.To(keptOfChildren(corev1.SchemeGroupVersion.WithKind("Pod"), []*kind.Kind{enginetest.Shipped(b, "At"), enginetest.Shipped(b, "Customcluster")}))
-	whole := projection.To(projection.Everything())
+	whole := projection.To(parts.Everything())
 	for name, read := range map[string]func([]byte) (any, error){
 		"kept":  func(text []byte) (any, error) { return kept.Parse(text) },
 		"whole": func(text []byte) (any, error) { return whole.Parse(text) },

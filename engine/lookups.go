@@ -20,7 +20,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
-	"github.com/fescue-dev/fescue/internal/projection"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // lookups are the watches of what a kind reads apart from its children, and which objects read what.
@@ -191,10 +191,10 @@ func (l *lookups) readsSame(gvk schema.GroupVersionKind, before, after *unstruct
 }
 
 // keptOfLookups returns what kinds read of objects of a type apart from their children.
-func keptOfLookups(gvk schema.GroupVersionKind, kinds []*kind.Kind) *projection.Fields {
-	keep := projection.Of([]string{"metadata", "labels"})
+func keptOfLookups(gvk schema.GroupVersionKind, kinds []*kind.Kind) *parts.Set {
+	keep := parts.Of([]string{"metadata", "labels"})
 	for _, k := range kinds {
-		keep = keep.Union(projection.Of(k.Lookups.Paths(gvk, k.Reads.Observed)...))
+		keep = keep.Union(k.Lookups.Read(gvk, k.Reads.Observed))
 	}
 	return keep
 }

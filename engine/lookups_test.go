@@ -11,7 +11,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
-	"github.com/fescue-dev/fescue/internal/projection"
+	"github.com/fescue-dev/fescue/internal/parts"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -98,9 +98,9 @@ func TestKeptOfLookups(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Kind(t, readerText)
 	keep := keptOfLookups(corev1.SchemeGroupVersion.WithKind("Secret"), []*kind.Kind{k})
-	require.True(t, keep.Covers(projection.Of([]string{"data", "key"}, []string{"metadata", "labels"})))
-	require.False(t, keep.Covers(projection.Of([]string{"data", "other"})))
-	require.True(t, keptOfLookups(corev1.SchemeGroupVersion.WithKind("ConfigMap"), []*kind.Kind{k}).Covers(projection.Of([]string{"data", "size"}, []string{"data", "level"})))
+	require.True(t, keep.Covers(parts.Of([]string{"data", "key"}, []string{"metadata", "labels"})))
+	require.False(t, keep.Covers(parts.Of([]string{"data", "other"})))
+	require.True(t, keptOfLookups(corev1.SchemeGroupVersion.WithKind("ConfigMap"), []*kind.Kind{k}).Covers(parts.Of([]string{"data", "size"}, []string{"data", "level"})))
 }
 
 // What cannot be read is told.

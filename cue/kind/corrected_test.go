@@ -1,7 +1,6 @@
 package kind_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/parts"
 	"github.com/fescue-dev/fescue/internal/testing/kindtest"
 )
 
@@ -16,15 +16,6 @@ var (
 	podType       = apischema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 	configMapType = apischema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 )
-
-func observedPaths(k *kind.Kind) []string {
-	var paths []string
-	for _, path := range k.ObservedPaths() {
-		paths = append(paths, strings.Join(path, "/"))
-	}
-	slices.Sort(paths)
-	return paths
-}
 
 // The caches of children of the shipped kinds hold what these read.
 func TestWhatIsReadOfChildren(t *testing.T) {
@@ -34,13 +25,14 @@ func TestWhatIsReadOfChildren(t *testing.T) {
 		"Customcluster": kindtest.Named(t, kindtest.Shipped(t), "Customcluster"),
 	} {
 		require.False(t, k.Corrected.Has(podType), name)
-		require.Equal(t, []string{"status/phase"}, slices.Compact(observedPaths(k)), name)
+		require.Equal(t, parts.Of([]string{"status", "phase"}), k.ReadOfChildren(), name)
 	}
 
 	k := kindtest.From(t, childrenText)[0]
 	require.True(t, k.Corrected.Has(configMapType))
 	require.False(t, k.Corrected.Has(podType))
-	require.Equal(t, []string{"data/done", "spec/containers/*/image", "status/phase"}, observedPaths(k))
+	require.Equal(t, parts.Of([]string{"data", "done"}, []string{"spec", "containers", parts.Each, "image"},
+		[]string{"status", "phase"}), k.ReadOfChildren())
 }
 
 // The fields of a child are compared if its update policy may be Apply for some object.

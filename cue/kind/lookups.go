@@ -14,6 +14,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/place"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // OwnStatus is what a child uses that reads the status.
@@ -314,28 +315,25 @@ func (ls Lookups) OfCluster() string {
 	return ""
 }
 
-// Paths returns the paths of what a controller may read of the objects of a type that it looks up, given what it
-// reads of observed, as ObservedPaths does for children.
-func (ls Lookups) Paths(gvk apischema.GroupVersionKind, observed *Read) (paths [][]string) {
+// Read returns what a controller may read of the objects of a type that it looks up, given what it reads of observed;
+// nil is nothing.
+func (ls Lookups) Read(gvk apischema.GroupVersionKind, observed *parts.Set) (read *parts.Set) {
 	for _, l := range ls {
 		if l.Type != gvk {
 			continue
 		}
-		parts := []*Read{observed.Part(l.Name)}
+		named := []*parts.Set{observed.AtField(l.Name)}
 		if l.Name == "" { // it may have any name
-			parts = []*Read{observed}
-			for _, read := range observed.Fields {
-				parts = append(parts, read)
-			}
+			named = append(slices.Collect(maps.Values(observed.Fields)), observed)
 		}
-		for _, read := range parts {
-			if read.Elements != nil && (l.Name == "" || l.IsSelection) {
-				paths = read.Elements.leaves(nil, paths)
+		for _, of := range named {
+			if l.Name == "" || l.IsSelection {
+				read = read.Union(of.Elements)
 			}
-			if l.Name == "" || !l.IsSelection || read.Whole {
-				paths = read.leaves(nil, paths)
+			if l.Name == "" || !l.IsSelection || of.Whole {
+				read = read.Union(of)
 			}
 		}
 	}
-	return paths
+	return read
 }

@@ -3,14 +3,13 @@ package children
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
-// each stands in a path for each element of a list.
-const each = "*"
-
-// ReadOfMetadata returns the paths of what is read of children and strays of all types, besides type,
+// ReadOfMetadata returns what is read of children and strays of all types, besides type,
 // name, namespace, UID and resource version.
-func ReadOfMetadata() [][]string {
+func ReadOfMetadata() *parts.Set {
 	paths := [][]string{
 		{"metadata", "labels"}, {"metadata", "ownerReferences"}, {"metadata", "finalizers"},
 		{"metadata", "creationTimestamp"}, {"metadata", "deletionTimestamp"}, {"metadata", "generation"},
@@ -20,29 +19,30 @@ func ReadOfMetadata() [][]string {
 	for _, name := range OwnAnnotations {
 		paths = append(paths, []string{"metadata", "annotations", name})
 	}
-	return paths
+	return parts.Of(paths...)
 }
 
-// ReadOfReadiness returns the paths of what is read of children of a type to find out whether they are
+// ReadOfReadiness returns what is read of children of a type to find out whether they are
 // ready, which is what kstatus reads of them.
-func ReadOfReadiness(gvk schema.GroupVersionKind) [][]string {
+func ReadOfReadiness(gvk schema.GroupVersionKind) *parts.Set {
 	if gvk.Group != "" && gvk.Group != "batch" || gvk.Kind == "Service" || gvk.Kind == "Job" ||
 		gvk.Kind == "PersistentVolumeClaim" {
-		return [][]string{
-			{"status"},
-			{"spec", "replicas"}, {"spec", "updateStrategy"}, {"spec", "progressDeadlineSeconds"}, // workloads
-			{"spec", "parallelism"}, {"spec", "completions"}, // Jobs
-			{"spec", "type"}, {"spec", "clusterIP"}, // Services
-		}
+		return parts.Of(
+			[]string{"status"},
+			[]string{"spec", "replicas"}, []string{"spec", "updateStrategy"}, // workloads
+			[]string{"spec", "progressDeadlineSeconds"},
+			[]string{"spec", "parallelism"}, []string{"spec", "completions"}, // Jobs
+			[]string{"spec", "type"}, []string{"spec", "clusterIP"}, // Services
+		)
 	}
 	paths := [][]string{{"status", "observedGeneration"}}
 	for _, field := range []string{"type", "status", "reason", "message"} {
-		paths = append(paths, []string{"status", "conditions", each, field})
+		paths = append(paths, []string{"status", "conditions", parts.Each, field})
 	}
 	if gvk == corev1.SchemeGroupVersion.WithKind("Pod") {
 		paths = append(paths, []string{"status", "phase"},
-			[]string{"status", "containerStatuses", each, "name"},
-			[]string{"status", "containerStatuses", each, "state", "waiting", "reason"})
+			[]string{"status", "containerStatuses", parts.Each, "name"},
+			[]string{"status", "containerStatuses", parts.Each, "state", "waiting", "reason"})
 	}
-	return paths
+	return parts.Of(paths...)
 }

@@ -33,7 +33,7 @@ func TestReadOfReadiness(t *testing.T) {
 		{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"}, {Group: "batch", Version: "v1", Kind: "CronJob"}, {Group: "batch", Version: "v1", Kind: "Job"},
 		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, {Group: "example.com", Version: "v1", Kind: "Thing"},
 	} {
-		keep := projection.To(projection.Of(ReadOfMetadata()...).Union(projection.Of(ReadOfReadiness(gvk)...)))
+		keep := projection.To(ReadOfMetadata().Union(ReadOfReadiness(gvk)))
 		results[gvk.String()] = make(map[string]bool)
 		for _, object := range readinessObjects(gvk) {
 			want, wantErr := status.Compute(object)

@@ -109,7 +109,7 @@ func (a *Attempt) Done(done *Changes, now time.Time) {
 	isWritten := len(done.Stored)+len(done.Deleted) > 0
 	if isWritten {
 		a.wrote = true
-		a.rounds.wrote(a.acts, len(a.rounds.kind.Phases)+parts(a.todo.States), now)
+		a.rounds.wrote(a.acts, len(a.rounds.kind.Phases)+members(a.todo.States), now)
 	}
 	a.strays = append(a.strays, done.Strays...)
 	if isWritten || len(done.Taken) == 0 {

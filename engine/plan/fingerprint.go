@@ -34,7 +34,7 @@ func FingerprintOf(
 ) Fingerprint {
 	read := any(k.Reads.Metadata(object.Object))
 	if k.Target != nil { // many types have no generation
-		read = k.Reads.Object.Of(object.Object)
+		read = k.Reads.Object.In(object.Object)
 	}
 	f := Fingerprint{Object: sum(read), Found: found.sum(k),
 		Children: make(map[types.UID]ChildFingerprint, len(existing))}

@@ -104,7 +104,7 @@ func (r *Rounds) countTransitions(p *Plan, o *Outcome, now time.Time) (*Plan, *O
 	if len(acts) == 0 {
 		acts = []string{"status"}
 	}
-	r.wrote(acts, len(p.Kind.Phases)+parts(o.States), now)
+	r.wrote(acts, len(p.Kind.Phases)+members(o.States), now)
 	o.goesOn = o.goesOn || isRead
 	return p, o
 }
@@ -120,8 +120,8 @@ func rereads(p *Plan, o *Outcome) bool {
 			p.Kind.ReadOfOwnStatus(map[string]any{"status": status}))
 }
 
-// parts counts the children, and the members of ordered sets, which are written one by one.
-func parts(states []ChildState) int {
+// members counts the children, and the members of ordered sets, which are written one by one.
+func members(states []ChildState) int {
 	n := len(states)
 	for _, s := range states {
 		if s.ordered {

@@ -9,24 +9,25 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/children"
+	"github.com/fescue-dev/fescue/internal/parts"
 	"github.com/fescue-dev/fescue/internal/projection"
 )
 
 // projected returns a view of children of which only what is read exists.
 func projected(t *testing.T, k *kind.Kind, v *View) *View {
 	t.Helper()
-	part := func(u *unstructured.Unstructured, keep *projection.Fields) *unstructured.Unstructured {
+	part := func(u *unstructured.Unstructured, keep *parts.Set) *unstructured.Unstructured {
 		text, err := json.Marshal(u.Object)
 		require.NoError(t, err)
 		o, err := projection.To(keep).Parse(text)
 		require.NoError(t, err)
 		return o.Unstructured()
 	}
-	metadata := projection.Of(children.ReadOfMetadata()...)
+	metadata := children.ReadOfMetadata()
 	less := *v
 	less.Children = nil
 	for _, child := range v.Children {
-		keep := metadata.Union(projection.Of(children.ReadOfReadiness(child.Object.GroupVersionKind())...)).Union(projection.Of(k.ObservedPaths()...))
+		keep := metadata.Union(children.ReadOfReadiness(child.Object.GroupVersionKind())).Union(k.ReadOfChildren())
 		less.Children = append(less.Children, children.Of(child.Resource, part(child.Object, keep)))
 	}
 	less.Strays = func(set, namespace string, labels map[string]string) (strays []*unstructured.Unstructured) {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fescue-dev/fescue/internal/parts"
 	"github.com/fescue-dev/fescue/internal/projection"
 )
 
@@ -33,7 +34,7 @@ func served(t *testing.T, answer http.HandlerFunc) Client {
 	return c
 }
 
-var phases = projection.Of([]string{"status", "phase"})
+var phases = parts.Of([]string{"status", "phase"})
 
 // A cache lists, watches, follows bookmarks and starts again, and keeps only what is asked for.
 func TestCacheOfStream(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/fescue-dev/fescue/internal/parts"
 	"github.com/fescue-dev/fescue/internal/projection"
 )
 
@@ -78,7 +79,7 @@ func number(version string) (n int) {
 }
 
 func (s *store) object(name string) *projection.Object {
-	o, err := projection.To(projection.Everything()).Parse(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"}}`, name, name, s.version))
+	o, err := projection.To(parts.Everything()).Parse(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"}}`, name, name, s.version))
 	if err != nil {
 		panic(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fescue-dev/fescue/internal/parts"
 	"github.com/fescue-dev/fescue/internal/projection"
 )
 
@@ -28,7 +29,7 @@ type Selection struct {
 	// Share selects a part of these objects.
 	Share Share
 	// Keep are the fields that are read of each object; nil is everything but managedFields.
-	Keep *projection.Fields
+	Keep *parts.Set
 }
 
 // narrow selects the objects in a request.
@@ -81,7 +82,7 @@ func (i *Informers) AllNamespaces() bool {
 // keeps. The first user starts the cache. The user must release the share.
 func (i *Informers) Watch(selection Selection) (*Watch, error) {
 	if selection.Keep == nil {
-		selection.Keep = projection.Everything()
+		selection.Keep = parts.Everything()
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fescue-dev/fescue/internal/parts"
 	"github.com/fescue-dev/fescue/internal/projection"
 )
 
@@ -145,7 +146,7 @@ func TestIndexDoesNotKeepTheText(t *testing.T) {
 		return []string{object.(*unstructured.Unstructured).GetLabels()["owner"]}, nil
 	})
 	values := func() (weak.Pointer[byte], []string) {
-		o, err := projection.To(projection.Everything()).Parse([]byte(`{"metadata":{"name":"a","labels":{"owner":"b"}}}`))
+		o, err := projection.To(parts.Everything()).Parse([]byte(`{"metadata":{"name":"a","labels":{"owner":"b"}}}`))
 		require.NoError(t, err)
 		values, err := index(o)
 		require.NoError(t, err)

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // Answers returns the serializer of a dynamic client that decodes objects as Projection does, in less
@@ -35,7 +37,7 @@ func (a answers) SupportedMediaTypes() []runtime.SerializerInfo { return a.types
 // answer reads and writes single objects as JSON.
 type answer struct{ runtime.Serializer }
 
-var answered = To(Everything())
+var answered = To(parts.Everything())
 
 // Decode implements runtime.Decoder.
 func (a answer) Decode(

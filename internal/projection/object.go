@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/internal/jsontext"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // Object is an object as text, which takes a quarter of the memory of maps. What reads it gets maps, which
@@ -35,14 +36,14 @@ const maxBuffer = 64 << 10
 
 // Projection keeps parts of objects.
 type Projection struct {
-	keep *Fields
+	keep *parts.Set
 	// implied is the type of objects that do not state it.
 	implied metav1.TypeMeta
 }
 
 // To returns the projection that keeps some fields and what every cache needs to know: type, name,
 // namespace, UID and resource version. It never keeps metadata.managedFields.
-func To(keep *Fields) Projection { return Projection{keep: keep.Union(identity)} }
+func To(keep *parts.Set) Projection { return Projection{keep: keep.Union(identity)} }
 
 // In returns a projection for the items of a list, which need not state their type.
 func (p Projection) In(list metav1.TypeMeta) Projection {
@@ -75,7 +76,7 @@ func (p Projection) Parse(text []byte) (*Object, error) {
 	return p.Of(parsed)
 }
 
-var identity = Of([]string{"apiVersion"}, []string{"kind"},
+var identity = parts.Of([]string{"apiVersion"}, []string{"kind"},
 	[]string{"metadata", "name"}, []string{"metadata", "namespace"}, []string{"metadata", "uid"},
 	[]string{"metadata", "resourceVersion"},
 	[]string{"metadata", "annotations", metav1.InitialEventsAnnotationKey}) // of a bookmark

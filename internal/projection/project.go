@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fescue-dev/fescue/internal/jsontext"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // append appends the text of what is kept of an object. metadata.managedFields is left out: it is up
@@ -18,7 +19,7 @@ func (p Projection) append(to []byte, object jsontext.Value) []byte {
 		to, first = jsontext.AppendQuoted(to, p.implied.Kind), false
 	}
 	for name, member := range object.Members {
-		kept := p.keep.of(string(name.Content()))
+		kept := p.keep.At(string(name.Content()))
 		if kept == nil {
 			continue
 		}
@@ -39,9 +40,9 @@ func appendName(to []byte, name jsontext.Value, first bool) []byte {
 	return append(append(to, name.Raw()...), ':')
 }
 
-func appendValue(to []byte, v jsontext.Value, f *Fields) []byte {
+func appendValue(to []byte, v jsontext.Value, f *parts.Set) []byte {
 	switch {
-	case f.whole:
+	case f.Whole:
 		return append(to, v.Raw()...)
 	case v.Is('{'):
 		return appendObject(to, v, f, "")
@@ -51,7 +52,7 @@ func appendValue(to []byte, v jsontext.Value, f *Fields) []byte {
 			if i > 0 {
 				to = append(to, ',')
 			}
-			to = appendValue(to, item, f.element())
+			to = appendValue(to, item, f.AtElement())
 		}
 		return append(to, ']')
 	}
@@ -59,11 +60,11 @@ func appendValue(to []byte, v jsontext.Value, f *Fields) []byte {
 }
 
 // appendObject leaves out the field of a name.
-func appendObject(to []byte, v jsontext.Value, f *Fields, except string) []byte {
+func appendObject(to []byte, v jsontext.Value, f *parts.Set, except string) []byte {
 	to = append(to, '{')
 	first := true
 	for name, member := range v.Members {
-		kept := f.of(string(name.Content()))
+		kept := f.At(string(name.Content()))
 		if kept == nil || except != "" && name.Equals(except) {
 			continue
 		}

@@ -19,19 +19,20 @@ import (
 	k8sjson "sigs.k8s.io/json"
 
 	"github.com/fescue-dev/fescue/internal/jsontext"
+	"github.com/fescue-dev/fescue/internal/parts"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
 // kept is what of a decoded value is kept, as the documentation of Fields says.
-func kept(value any, f *Fields) any {
-	if f.whole {
+func kept(value any, f *parts.Set) any {
+	if f.Whole {
 		return value
 	}
 	switch value := value.(type) {
 	case map[string]any:
 		part := make(map[string]any)
 		for name, field := range value {
-			if below := f.fields[name].Union(f.each); below != nil {
+			if below := f.Fields[name].Union(f.Elements); below != nil {
 				part[name] = kept(field, below)
 			}
 		}
@@ -39,7 +40,7 @@ func kept(value any, f *Fields) any {
 	case []any:
 		part := make([]any, len(value))
 		for i := range value {
-			part[i] = kept(value[i], f.element())
+			part[i] = kept(value[i], f.AtElement())
 		}
 		return part
 	}
@@ -47,7 +48,7 @@ func kept(value any, f *Fields) any {
 }
 
 // keptOf is what is kept of an object that client-go has decoded.
-func keptOf(object map[string]any, f *Fields) map[string]any {
+func keptOf(object map[string]any, f *parts.Set) map[string]any {
 	object = k8sruntime.DeepCopyJSON(object)
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
@@ -56,7 +57,7 @@ func keptOf(object map[string]any, f *Fields) map[string]any {
 }
 
 // requireSame compares what is kept of a text with what is kept of the object that client-go decodes.
-func requireSame(t *testing.T, text []byte, f *Fields) {
+func requireSame(t *testing.T, text []byte, f *parts.Set) {
 	t.Helper()
 	var whole map[string]any
 	errs, err := k8sjson.UnmarshalStrict(text, &whole) // the strict errors are duplicates
@@ -73,13 +74,13 @@ func requireSame(t *testing.T, text []byte, f *Fields) {
 		[]string{got.GetObjectMeta().GetNamespace(), got.GetObjectMeta().GetName(), string(got.GetObjectMeta().GetUID()), got.GetObjectMeta().GetResourceVersion()})
 }
 
-var selections = map[string]*Fields{
-	"nothing":    Of(),
-	"everything": Everything(),
-	"metadata":   Of([]string{"metadata"}),
-	"pod":        Of([]string{"metadata", "labels"}, []string{"status", "phase"}, []string{"status", "conditions", Each, "type"}, []string{"spec", "containers"}),
-	"each":       Of([]string{"spec", Each, "name"}, []string{"spec", "containers", Each, "image"}, []string{"status", "conditions"}, []string{Each, "a"}),
-	"lengths":    Of([]string{"spec", "containers", Each}).Union(Of([]string{"status", "containerStatuses", Each, "name"})),
+var selections = map[string]*parts.Set{
+	"nothing":    parts.Of(),
+	"everything": parts.Everything(),
+	"metadata":   parts.Of([]string{"metadata"}),
+	"pod":        parts.Of([]string{"metadata", "labels"}, []string{"status", "phase"}, []string{"status", "conditions", parts.Each, "type"}, []string{"spec", "containers"}),
+	"each":       parts.Of([]string{"spec", parts.Each, "name"}, []string{"spec", "containers", parts.Each, "image"}, []string{"status", "conditions"}, []string{parts.Each, "a"}),
+	"lengths":    parts.Of([]string{"spec", "containers", parts.Each}).Union(parts.Of([]string{"status", "containerStatuses", parts.Each, "name"})),
 }
 
 // What is kept of real objects is the same as decoding everything and leaving out the rest.
@@ -112,46 +113,22 @@ func FuzzProject(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, paths string) {
 		if !json.Valid(text) || !utf8.Valid(text) || !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-			_, err := To(Everything()).Parse(text)
+			_, err := To(parts.Everything()).Parse(text)
 			require.True(t, err != nil || !utf8.Valid(text))
 			return
 		}
-		fields := &Fields{}
+		fields := &parts.Set{}
 		for path := range strings.SplitSeq(paths, "\n") {
-			fields = fields.Union(Of(strings.Split(path, "/")))
+			fields = fields.Union(parts.Of(strings.Split(path, "/")))
 		}
 		requireSame(t, text, fields)
 	})
 }
 
-func TestUnionAndCovers(t *testing.T) {
-	t.Parallel()
-	for _, a := range selections {
-		require.True(t, a.Covers(a))
-		require.True(t, a.Covers(nil))
-		require.Same(t, a, a.Union(nil))
-		for _, b := range selections {
-			both := a.Union(b)
-			require.True(t, both.Covers(a))
-			require.True(t, both.Covers(b))
-			if a.Covers(b) {
-				require.True(t, a.Covers(both))
-			}
-		}
-	}
-	require.False(t, Of([]string{"a"}).Covers(Of([]string{"b"})))
-	require.False(t, Of([]string{"a", "b"}).Covers(Of([]string{"a"})))
-	require.False(t, Of([]string{"a", "b"}).Covers(Of([]string{"a", Each})))
-	require.True(t, Of([]string{"a", Each}).Covers(Of([]string{"a", "b", "c"})))
-	var none *Fields
-	require.False(t, none.Covers(Of()))
-	require.Same(t, identity, none.Union(identity))
-}
-
 // An object that is decoded is kept no longer than somebody holds it.
 func TestDecodedObjectsAreCollected(t *testing.T) {
 	t.Parallel()
-	o, err := To(Everything()).Parse([]byte(`{"metadata":{"name":"a"}}`))
+	o, err := To(parts.Everything()).Parse([]byte(`{"metadata":{"name":"a"}}`))
 	require.NoError(t, err)
 	u := o.Unstructured()
 	require.Same(t, u, o.Unstructured())
@@ -169,7 +146,7 @@ func TestDecodedObjectsAreCollected(t *testing.T) {
 func TestIdentityDoesNotKeepTheText(t *testing.T) {
 	t.Parallel()
 	identify := func() (weak.Pointer[byte], []string) {
-		o, err := To(Everything()).Parse([]byte(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"7","labels":{"x":"y"}}}`))
+		o, err := To(parts.Everything()).Parse([]byte(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"7","labels":{"x":"y"}}}`))
 		require.NoError(t, err)
 		u, m := o.Unstructured(), o.GetObjectMeta()
 		return weak.Make(unsafe.StringData(o.Text())), []string{
@@ -187,17 +164,17 @@ func TestIdentityDoesNotKeepTheText(t *testing.T) {
 
 func TestObjectsOfCaches(t *testing.T) {
 	t.Parallel()
-	bookmark, err := To(Of()).Parse([]byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}}}`))
+	bookmark, err := To(parts.Of()).Parse([]byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}}}`))
 	require.NoError(t, err)
 	require.Equal(t, "true", bookmark.GetObjectMeta().GetAnnotations()[metav1.InitialEventsAnnotationKey])
 	require.Equal(t, "7", bookmark.GetObjectMeta().GetResourceVersion())
 	require.Equal(t, "Pod", bookmark.GetObjectKind().GroupVersionKind().Kind)
-	_, err = To(Of()).Parse([]byte(`[]`))
+	_, err = To(parts.Of()).Parse([]byte(`[]`))
 	require.EqualError(t, err, `"[]" is not an object`)
-	_, err = To(Of()).Parse([]byte(`{`))
+	_, err = To(parts.Of()).Parse([]byte(`{`))
 	require.EqualError(t, err, "object: is not valid JSON")
 
-	o, err := To(Of([]string{"metadata"})).Parse([]byte(`{"metadata":{"name":"a","managedFields":[]},"spec":1}`))
+	o, err := To(parts.Of([]string{"metadata"})).Parse([]byte(`{"metadata":{"name":"a","managedFields":[]},"spec":1}`))
 	require.NoError(t, err)
 	require.Equal(t, "a", o.GetObjectMeta().GetName())
 	require.NotContains(t, o.Text(), "managedFields")

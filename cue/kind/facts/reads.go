@@ -12,11 +12,12 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // reads finds what the controller reads, itself and by the definitions that it refers to.
 func (b *Source) reads() []string {
-	collector := &readCollector{Reads: kind.Reads{Object: &kind.Read{}, Observed: &kind.Read{}}}
+	collector := &readCollector{Reads: kind.Reads{Object: &parts.Set{}, Observed: &parts.Set{}}}
 	seen, packages := make(map[*ast.Field]bool), make(syntax.TopLevels)
 	var follow func(instance *build.Instance, name string)
 	follow = func(instance *build.Instance, name string) {
@@ -51,7 +52,7 @@ func (b *Source) reads() []string {
 }
 
 // paths lists what is read below a path.
-func paths(r *kind.Read, path string) []string {
+func paths(r *parts.Set, path string) []string {
 	if r.Whole {
 		return []string{path}
 	}
@@ -75,7 +76,7 @@ func paths(r *kind.Read, path string) []string {
 
 // ReadsOf finds what is read by the CUE of a package and of those that it imports.
 func ReadsOf(instance *build.Instance) *kind.Reads {
-	c := &readCollector{Reads: kind.Reads{Object: &kind.Read{}, Observed: &kind.Read{}}}
+	c := &readCollector{Reads: kind.Reads{Object: &parts.Set{}, Observed: &parts.Set{}}}
 	syntax.EachPackage(instance, func(of *build.Instance) bool {
 		if of.ImportPath == syntax.ContractPackage {
 			return false
@@ -100,7 +101,7 @@ type readCollector struct {
 }
 
 // root returns the reads of object or observed by name; nil for any other name.
-func (c *readCollector) root(name string) *kind.Read {
+func (c *readCollector) root(name string) *parts.Set {
 	switch name {
 	case behaviour.ObjectName:
 		return c.Object
@@ -112,7 +113,7 @@ func (c *readCollector) root(name string) *kind.Read {
 
 // within returns what is read of the part of the object or of its children that an expression
 // refers to; nil if it refers to something else, or to all of one of them.
-func (c *readCollector) within(e ast.Expr) *kind.Read {
+func (c *readCollector) within(e ast.Expr) *parts.Set {
 	if read := c.resolve(e); read != c.Object && read != c.Observed {
 		return read
 	}
@@ -121,7 +122,7 @@ func (c *readCollector) within(e ast.Expr) *kind.Read {
 
 type readVariable struct {
 	name  string
-	reads *kind.Read // nil if it is something else
+	reads *parts.Set // nil if it is something else
 }
 
 // visit finds what is read within a piece of syntax.
@@ -191,7 +192,7 @@ func (c *readCollector) visitField(f *ast.Field) {
 }
 
 // declare notes the fields in a declaration of the children, which are compared with it.
-func (c *readCollector) declare(value ast.Expr, read *kind.Read) {
+func (c *readCollector) declare(value ast.Expr, read *parts.Set) {
 	switch value := value.(type) {
 	case *ast.Ident:
 		if value.Name == "_" { // it fits anything
@@ -242,7 +243,7 @@ func (c *readCollector) declare(value ast.Expr, read *kind.Read) {
 func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 	outer := len(c.variables)
 	defer func() { c.variables = c.variables[:outer] }()
-	bind := func(name *ast.Ident, read *kind.Read) {
+	bind := func(name *ast.Ident, read *parts.Set) {
 		if name != nil {
 			c.variables = append(c.variables, readVariable{name.Name, read})
 		}
@@ -250,7 +251,7 @@ func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 	for _, clause := range n.Clauses {
 		switch clause := clause.(type) {
 		case *ast.ForClause:
-			var member *kind.Read
+			var member *parts.Set
 			switch list := c.resolve(clause.Source); {
 			case list != nil && list != c.Object:
 				member = list.Element()
@@ -271,7 +272,7 @@ func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 
 // resolve returns the part of object or observed that an expression refers to; nil if it
 // refers to something else, as far as the syntax shows.
-func (c *readCollector) resolve(n ast.Node) *kind.Read {
+func (c *readCollector) resolve(n ast.Node) *parts.Set {
 	switch n := n.(type) {
 	case *ast.ParenExpr:
 		return c.resolve(n.X)

@@ -27,7 +27,7 @@ import (
 func (k *comparison) evaluated(object, observed map[string]any) (kind.Piece, error) {
 	given := map[string]any{behaviour.ObjectName: k.Status.WithoutAdded(object)}
 	if observed != nil {
-		given[behaviour.ObservedName] = k.Reads.Observed.Of(observed)
+		given[behaviour.ObservedName] = k.Reads.Observed.In(observed)
 	}
 	// Unify and BuildExpr would open what definitions close. Paths begin with the field, as in the package with the
 	// definition.

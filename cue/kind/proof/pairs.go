@@ -14,6 +14,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // pairs makes objects of a kind, with their children: both evaluators are asked about them (proof.go).
@@ -131,14 +132,14 @@ func (p *pairs) next() (object, observed map[string]any) {
 	}
 	observed = make(map[string]any)
 	for _, name := range p.named(k.Reads.Observed) {
-		read, child := k.Reads.Observed.Part(name), cmp.Or(p.children[name], types.Unknown)
+		read, child := k.Reads.Observed.AtField(name), cmp.Or(p.children[name], types.Unknown)
 		if !k.IsList(name) {
 			observed[name] = p.part(read, child, 0)
 			continue
 		}
 		members := make([]any, p.random.IntN(4))
 		for i := range members {
-			members[i] = p.structure(read.EachElement(), child, 0)
+			members[i] = p.structure(read.AtElement(), child, 0)
 		}
 		observed[name] = members
 	}
@@ -172,7 +173,7 @@ func (p *pairs) foreign(random *rand.Rand) map[string]any {
 }
 
 // named returns names of fields that are read, and others if any may be.
-func (p *pairs) named(r *kind.Read) []string {
+func (p *pairs) named(r *parts.Set) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
 		if p.random.IntN(6) > 0 {
@@ -188,16 +189,16 @@ func (p *pairs) named(r *kind.Read) []string {
 }
 
 // structure is a part that is a struct.
-func (p *pairs) structure(r *kind.Read, t *types.Type, depth int) map[string]any {
+func (p *pairs) structure(r *parts.Set, t *types.Type, depth int) map[string]any {
 	object := make(map[string]any)
 	for _, name := range p.named(r) {
-		object[name] = p.part(r.Part(name), cmp.Or(t.Field(name), types.Unknown), depth+1)
+		object[name] = p.part(r.AtField(name), cmp.Or(t.Field(name), types.Unknown), depth+1)
 	}
 	return object
 }
 
 // part makes a value of a type. A struct has only fields that are read.
-func (p *pairs) part(r *kind.Read, t *types.Type, depth int) any {
+func (p *pairs) part(r *parts.Set, t *types.Type, depth int) any {
 	if depth > maxPartDepth {
 		return p.text()
 	}
@@ -224,7 +225,7 @@ func (p *pairs) part(r *kind.Read, t *types.Type, depth int) any {
 }
 
 // anything is a part whose type is not known.
-func (p *pairs) anything(r *kind.Read, t *types.Type, depth int) any {
+func (p *pairs) anything(r *parts.Set, t *types.Type, depth int) any {
 	if len(r.Fields) > 0 && p.random.IntN(30) > 0 {
 		return p.structure(r, t, depth)
 	}
@@ -241,15 +242,15 @@ func (p *pairs) anything(r *kind.Read, t *types.Type, depth int) any {
 	case n < 18:
 		return float64(p.random.IntN(8)) / 2
 	case n < 19 && depth < 5:
-		return map[string]any{p.text(): p.part(&kind.Read{}, types.Unknown, depth+1)}
+		return map[string]any{p.text(): p.part(&parts.Set{}, types.Unknown, depth+1)}
 	}
 	return nil
 }
 
-func (p *pairs) list(r *kind.Read, t *types.Type, depth int) []any {
+func (p *pairs) list(r *parts.Set, t *types.Type, depth int) []any {
 	list := make([]any, p.random.IntN(4))
 	for i := range list {
-		list[i] = p.part(r.EachElement(), t.Item(), depth+1)
+		list[i] = p.part(r.AtElement(), t.Item(), depth+1)
 	}
 	return list
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/types"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // A behaviour can read the elements of a list as it reads the list itself.
 func TestPartsOfChildrenEnd(t *testing.T) {
 	t.Parallel()
-	endless := &kind.Read{}
+	endless := &parts.Set{}
 	endless.Elements = endless
 	p := &pairs{random: rand.New(rand.NewPCG(1, 1)), texts: []string{"x"}, numbers: []int64{1}}
 	for range 20 {

@@ -16,10 +16,11 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // shownRead lists the paths that are read; a final * means all below.
-func shownRead(r *kind.Read) string {
+func shownRead(r *parts.Set) string {
 	if r.Whole {
 		return "*"
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
 	"github.com/fescue-dev/fescue/internal/informers"
-	"github.com/fescue-dev/fescue/internal/projection"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // Definitions follows the CRDs of the kinds, one watch for each, because the right to watch CRDs is limited to names.
@@ -50,7 +50,7 @@ type definition struct {
 const knownTimeout = 10 * time.Second
 
 // kept is what is read of a CRD; its schemas are up to a megabyte.
-var kept = projection.Of([]string{"metadata", "deletionTimestamp"},
+var kept = parts.Of([]string{"metadata", "deletionTimestamp"},
 	[]string{"metadata", "annotations", crds.HashAnnotation},
 	[]string{"spec", "conversion"}, []string{"status", "conditions"})
 
