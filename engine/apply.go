@@ -490,7 +490,7 @@ func (a *applier) delete(ctx context.Context, s plan.Step) error {
 		a.mu.Unlock()
 	}
 	// Without an answer it may have happened.
-	a.writes.rememberDelete(a.name, a.owner.GetUID(), s.Resource, s.Live, err == nil || isAnswer)
+	a.records.rememberDelete(a.name, a.owner.GetUID(), s.Resource, s.Live, err == nil || isAnswer)
 	a.mu.Lock()
 	a.done.Deleted[s.Live.GetUID()] = true
 	a.mu.Unlock()
@@ -502,7 +502,7 @@ func (a *applier) delete(ctx context.Context, s plan.Step) error {
 
 // remember notes an object as the API server answered it.
 func (a *applier) remember(s plan.Step, stored *unstructured.Unstructured) {
-	a.writes.rememberChild(a.name, a.owner.GetUID(), s.Resource, stored)
+	a.records.rememberChild(a.name, a.owner.GetUID(), s.Resource, stored)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.done.Stored = append(a.done.Stored, children.Live{Name: s.Child, Resource: s.Resource, Object: stored})

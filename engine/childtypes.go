@@ -104,9 +104,6 @@ type childTypes struct {
 	// one entry, so they are slices.
 	owners map[strayKey][]cache.ObjectName
 	keys   map[cache.ObjectName][]strayKey
-	// lost are the children that left the caches, and may still exist without the label by which they are
-	// watched.
-	lost map[cache.ObjectName]map[types.UID]lostChild
 }
 
 // strayKey names the objects that could be strays of one set.
@@ -121,7 +118,6 @@ func newChildTypes(k *kind.Kind) *childTypes {
 		bySet:    make(map[string]*informers.Watch),
 		owners:   make(map[strayKey][]cache.ObjectName),
 		keys:     make(map[cache.ObjectName][]strayKey),
-		lost:     make(map[cache.ObjectName]map[types.UID]lostChild),
 	}
 	for _, gvk := range k.Owns {
 		t.set(gvk, plan.ChildType{Err: plan.ErrNotServed}, true)
@@ -389,15 +385,14 @@ func (t *childTypes) ownersOf(key strayKey) []cache.ObjectName {
 	return slices.Clone(t.owners[key])
 }
 
-// forgetOwner drops the strays and the lost children of an object that is gone or that another process acts on.
-func (t *childTypes) forgetOwner(name cache.ObjectName) {
+// forgetStrays ends that strays queue an object that is gone or that another process acts on.
+func (t *childTypes) forgetStrays(name cache.ObjectName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, key := range t.keys[name] {
 		t.dropStrays(name, key)
 	}
 	delete(t.keys, name)
-	delete(t.lost, name)
 }
 
 // dropStrays ends that events of objects with these labels queue an object. The caller holds the lock.
@@ -412,27 +407,4 @@ func (t *childTypes) dropStrays(owner cache.ObjectName, key strayKey) {
 
 func compareNames(a, b cache.ObjectName) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-}
-
-func (t *childTypes) addLost(owner cache.ObjectName, child types.UID, where lostChild) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lost[owner] == nil {
-		t.lost[owner] = make(map[types.UID]lostChild)
-	}
-	t.lost[owner][child] = where
-}
-
-func (t *childTypes) lostOf(owner cache.ObjectName) map[types.UID]lostChild {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.lost[owner])
-}
-
-func (t *childTypes) removeLost(owner cache.ObjectName, child types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if delete(t.lost[owner], child); len(t.lost[owner]) == 0 {
-		delete(t.lost, owner)
-	}
 }

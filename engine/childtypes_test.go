@@ -69,8 +69,8 @@ func TestFormerLabelsAreForgotten(t *testing.T) {
 	require.Equal(t, map[strayKey][]cache.ObjectName{
 		{"pods", "default", "v1,"}: {a, b}, {"more", "default", "v3,"}: {a},
 	}, types.owners)
-	types.forgetOwner(a)
-	types.forgetOwner(b)
+	types.forgetStrays(a)
+	types.forgetStrays(b)
 	require.Empty(t, types.owners)
 	require.Empty(t, types.keys)
 }

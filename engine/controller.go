@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/reconcile"
 	"github.com/fescue-dev/fescue/internal/informers"
@@ -66,7 +65,7 @@ func newController(k *kind.Kind, config *Config, shards *shards, shard int) *con
 		metrics: config.Metrics.forKind(k, config.Workers),
 		scope:   &scope{shards, shard},
 		caches:  &caches{types: newChildTypes(k), lookups: newLookups(k)},
-		records: &records{writes: newWrites(), memories: newMemories(), normalized: children.NewNormalized()},
+		records: newRecords(),
 		requests: &requests{
 			config: config, manager: plan.FieldManager(k), kinds: func() []*kind.Kind { return []*kind.Kind{k} },
 			spare: newSpare(maxBatch), repeats: newRepeats(), swaps: plan.NewSwaps(),
@@ -138,7 +137,7 @@ func (c *controller) requeueOverdue(ctx context.Context) {
 			return
 		case <-tick.C:
 			now := time.Now()
-			for _, name := range c.writes.overdue(c.types, now.Add(-staleLimit)) {
+			for _, name := range c.records.overdue(c.types, now.Add(-staleLimit)) {
 				c.queue.Add(name)
 			}
 			c.requeueLate(&clock, now, now.Round(0))
@@ -263,8 +262,8 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 // acts on it: this one may have acted on its predecessor. A cache that shows no object although one was written that it
 // has not shown may have come to the end of a former object of the name.
 func (c *controller) newest(ctx context.Context, r *reconciliation) (object *unstructured.Unstructured, err error) {
-	object = c.writes.newest(r.name, func() *unstructured.Unstructured { return c.objects.Get(r.name) })
-	if object == nil && c.writes.hasObject(r.name) {
+	object = c.records.newest(r.name, func() *unstructured.Unstructured { return c.objects.Get(r.name) })
+	if object == nil && c.records.hasObject(r.name) {
 		object, err = r.readAgain(ctx)
 	}
 	if object == nil || !c.isOfShard(object.GetUID()) {
@@ -315,10 +314,9 @@ func wakeAt(result reconcile.Result) time.Time {
 // forget drops what is remembered of an object that is gone, or that another process acts on, but for its deletion,
 // which only an event has shown.
 func (c *controller) forget(name cache.ObjectName) {
-	c.writes.forget(name)
-	c.memories.forget(name)
+	c.records.forget(name)
 	c.swaps.Forget(c.kind, name.AsNamespacedName())
-	c.types.forgetOwner(name)
+	c.types.forgetStrays(name)
 	c.lookups.forget(name)
 	c.selections.forget(name)
 	c.queue.Forget(name)

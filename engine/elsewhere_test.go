@@ -103,7 +103,7 @@ func TestRecordedChildMayExist(t *testing.T) {
 			}}}
 			require.NoError(t, c.config.Client.(*fake.FakeDynamicClient).Tracker().Add(child))
 			owner := cache.MetaObjectToName(object)
-			c.writes.rememberDelete(owner, object.GetUID(), pods, child, isAnswered)
+			c.records.rememberDelete(owner, object.GetUID(), pods, child, isAnswered)
 			v := new(plan.View)
 			require.NoError(t, c.reconciliation(owner, quiet()).readKnown(t.Context(), object, v))
 			require.Equal(t, isAnswered, len(v.Children)+len(v.Unmarked) == 0)

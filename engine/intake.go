@@ -48,7 +48,7 @@ const (
 
 // add queues an object.
 func (i *intake) add(name cache.ObjectName, u urgency) {
-	if u == collected || u == soon && i.memories.isSlowed(name) {
+	if u == collected || u == soon && i.records.slows(name) {
 		i.queue.AddAfter(name, memberDelay)
 		return
 	}
@@ -90,10 +90,13 @@ func (i *intake) ofObjects() cache.ResourceEventHandler {
 		}
 		name, isOwn := cache.MetaObjectToName(e.after), false
 		if e.before != nil {
-			i.writes.cached(name, e.after)
-			isOwn = i.writes.isOwn(name, e.after)
+			if e.before.GetUID() != e.after.GetUID() {
+				i.records.noteGone(e.before.GetUID())
+			}
+			i.records.cached(name, e.after)
+			isOwn = i.records.isOwn(name, e.after)
 		}
-		i.noteLeaving(e.after)
+		i.records.noteLeaving(e.after)
 		if i.concerns(e) && (needsReconcile(i.kind, e) || !isOwn && i.hasOtherStatus(e)) {
 			i.add(name, atOnce)
 		}
@@ -106,7 +109,7 @@ func (i *intake) ofDeleted(object *unstructured.Unstructured) {
 		return
 	}
 	name := cache.MetaObjectToName(object)
-	i.leaving.Delete(name)
+	i.records.noteGone(object.GetUID())
 	if i.isOfShard(object.GetUID()) {
 		i.add(name, atOnce)
 	}
@@ -121,17 +124,6 @@ func (i *intake) count(e event) {
 		return state
 	}
 	i.metrics.saw(ours(e.before), ours(e.after), i.shards.owns(i.shard))
-}
-
-// noteLeaving notes what an event shows of an object that is being deleted.
-func (i *intake) noteLeaving(object *unstructured.Unstructured) {
-	if object.GetDeletionTimestamp() == nil {
-		return
-	}
-	before := i.shownOf(object)
-	i.leaving.Store(cache.MetaObjectToName(object), leavingObject{
-		object.GetUID(), object.GetResourceVersion(), before.isOrphaning || plan.IsOrphaning(object),
-	})
 }
 
 // concerns reports whether the controller is for one of the states of an object. A decorator acts on few objects of its
@@ -253,9 +245,9 @@ func (i *intake) ofChildren(resource schema.GroupVersionResource) cache.Resource
 			}
 			isNews := c.isNews
 			if e.after != nil && !e.isInitial {
-				isEcho := i.writes.isEcho(owner.name, resource, e.after.GetResourceVersion()) &&
+				isEcho := i.records.isEcho(owner.name, resource, e.after.GetResourceVersion()) &&
 					!i.kind.ReadsOwnStatus()
-				isNews = isNews && !isEcho || i.writes.isAwaited(owner.name)
+				isNews = isNews && !isEcho || i.records.isAwaited(owner.name)
 			}
 			if isNews {
 				i.add(owner.name, c.when)
@@ -273,7 +265,7 @@ func (i *intake) isDeleting(child *unstructured.Unstructured) bool {
 	}
 	owner := i.types.ownerName(child, holder.Name)
 	_, isRunning := i.running.Load(owner)
-	return isRunning || i.writes.isDeleting(owner, child.GetUID())
+	return isRunning || i.records.isDeleting(owner, child.GetUID())
 }
 
 // mayBeLost notes a child that has left the cache: it was deleted, or it lost the label by which it
@@ -285,11 +277,11 @@ func (i *intake) mayBeLost(resource schema.GroupVersionResource, child *unstruct
 		return
 	}
 	owner := i.types.ownerName(child, holder.Name)
-	if object := i.objects.Get(owner); object == nil || object.GetUID() != holder.UID ||
-		i.writes.isDeleted(owner, child.GetUID()) {
+	object := i.records.newest(owner, func() *unstructured.Unstructured { return i.objects.Get(owner) })
+	if object == nil || object.GetUID() != holder.UID || i.records.isDeleted(owner, child.GetUID()) {
 		return
 	}
-	i.types.addLost(owner, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)})
+	i.records.addLost(owner, holder.UID, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)})
 }
 
 // ofStrays handles the events of the unmanaged objects that have the labels of a set. It queues the objects of whose

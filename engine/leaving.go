@@ -7,12 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/engine/plan"
 )
 
 // leavingObject is what events have shown of an object that is being deleted.
 type leavingObject struct {
-	uid     types.UID
 	version string // the last
 	// isOrphaning means that a version showed that the garbage collector was about to orphan the children. When that is
 	// done, nothing of the object shows it.
@@ -21,12 +21,27 @@ type leavingObject struct {
 
 // shownOf returns what events have shown of an object. They may be behind the cache.
 func (r *records) shownOf(object *unstructured.Unstructured) leavingObject {
-	noted, _ := r.leaving.Load(cache.MetaObjectToName(object))
-	shown, _ := noted.(leavingObject)
-	if shown.uid != object.GetUID() {
-		return leavingObject{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leaving[object.GetUID()]
+}
+
+// noteLeaving notes what an event shows of an object.
+func (r *records) noteLeaving(object *unstructured.Unstructured) {
+	if object.GetDeletionTimestamp() == nil {
+		return
 	}
-	return shown
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	uid := object.GetUID()
+	r.leaving[uid] = leavingObject{object.GetResourceVersion(), r.leaving[uid].isOrphaning || plan.IsOrphaning(object)}
+}
+
+// noteGone drops what events have shown of an object.
+func (r *records) noteGone(object types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.leaving, object)
 }
 
 // SetFinalizers replaces the finalizers of an object. The resource version makes the API server reject
@@ -46,6 +61,6 @@ func (r *reconciliation) SetFinalizers(
 		return nil, err
 	}
 	stored.SetManagedFields(nil)
-	r.writes.rememberObject(r.name, stored)
+	r.records.rememberObject(r.name, stored)
 	return stored, nil
 }

@@ -223,7 +223,7 @@ func TestEventsAboutOrphansComeInAnyOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, written := keepingBy(t, enginetest.Kind(t, keptKind), after, func(map[string]any) error { return nil }, keptPod(tc.controlled))
-			c.leaving.Clear()
+			clear(c.leaving)
 			for _, version := range tc.shown {
 				c.intake.ofObjects().OnAdd(version, false)
 			}
@@ -232,7 +232,7 @@ func TestEventsAboutOrphansComeInAnyOrder(t *testing.T) {
 			require.NotContains(t, *written, "patch pods")
 			_, err := c.config.Client.Resource(pods).Namespace("default").Get(t.Context(), "a-pod", metav1.GetOptions{})
 			require.NoError(t, err)
-			orphaned, _, err := unstructured.NestedBool(c.writes.newest(r.name, func() *unstructured.Unstructured { return after }).Object, "status", "childInventory", "orphaned")
+			orphaned, _, err := unstructured.NestedBool(c.records.newest(r.name, func() *unstructured.Unstructured { return after }).Object, "status", "childInventory", "orphaned")
 			require.NoError(t, err)
 			require.Equal(t, tc.recorded, orphaned)
 		})

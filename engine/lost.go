@@ -22,27 +22,27 @@ func (r *reconciliation) readLost(ctx context.Context, object *unstructured.Unst
 	for _, missing := range plan.Missing(r.kind, object, v, time.Now()) {
 		where := lostChild{missing.Resource, cache.MetaObjectToName(missing.Object)}
 		if uid := missing.Object.GetUID(); uid != "" {
-			r.types.addLost(owner, uid, where)
+			r.records.addLost(owner, object.GetUID(), uid, where)
 			continue
 		}
 		live, err := r.read(ctx, where)
 		switch {
 		case err != nil && !apierrors.IsNotFound(err):
 			return err
-		case err == nil && children.BelongsTo(live, object, r.kind) && !r.writes.isDeleted(owner, live.GetUID()):
+		case err == nil && children.BelongsTo(live, object, r.kind) && !r.records.isDeleted(owner, live.GetUID()):
 			v.Children = append(v.Children, children.Of(where.resource, live))
 		}
 	}
-	for uid, lost := range r.types.lostOf(owner) {
+	for uid, lost := range r.records.lostOf(owner, object.GetUID()) {
 		if slices.ContainsFunc(v.Children, func(child children.Live) bool { return child.Object.GetUID() == uid }) {
-			r.types.removeLost(owner, uid)
+			r.records.found(owner, uid)
 			continue
 		}
 		live, err := r.read(ctx, lost)
 		switch {
 		case apierrors.IsNotFound(err) || err == nil &&
 			(live.GetUID() != uid || !children.BelongsTo(live, object, r.kind)):
-			r.types.removeLost(owner, uid)
+			r.records.found(owner, uid)
 		case err != nil:
 			return err
 		default:

@@ -104,7 +104,7 @@ func (r *reconciliation) readKnown(ctx context.Context, object *unstructured.Uns
 		seen[child.Object.GetUID()] = true
 	}
 	for _, known := range children.KnownElsewhere(object) {
-		if seen[known.UID] || r.writes.isDeleted(cache.MetaObjectToName(object), known.UID) {
+		if seen[known.UID] || r.records.isDeleted(cache.MetaObjectToName(object), known.UID) {
 			continue
 		}
 		mapping, err := r.config.Mapper.RESTMapping(known.Type.GroupKind(), known.Type.Version)
@@ -164,7 +164,7 @@ func (r *reconciliation) list(
 		if err != nil {
 			return nil, err
 		}
-		r.writes.listed(cache.MetaObjectToName(object), childPlace{resource, namespace}, found)
+		r.records.listed(cache.MetaObjectToName(object), childPlace{resource, namespace}, found)
 		for i := range found.Items {
 			if children.MayBelongTo(r.kind, &found.Items[i]) {
 				existing = append(existing, children.Of(resource, &found.Items[i]))
@@ -201,7 +201,7 @@ func (r *reconciliation) readPods(object *unstructured.Unstructured, v *plan.Vie
 
 // Look observes the cluster, from the caches or from the API server itself.
 func (r *reconciliation) Look(ctx context.Context, object *unstructured.Unstructured, isLive bool) (*plan.View, error) {
-	seen, since := r.writes.seen(r.name, r.types)
+	seen, since := r.records.seen(r.name, r.types)
 	isStale := !seen && time.Since(since) > staleLimit
 	if isStale {
 		r.log.Warn("the caches have not seen the last writes; reading from the API server", "since", since)
@@ -224,6 +224,6 @@ func (r *reconciliation) Look(ctx context.Context, object *unstructured.Unstruct
 // lookLive observes the cluster from the API server itself.
 func (r *reconciliation) lookLive(ctx context.Context, object *unstructured.Unstructured) (*plan.View, error) {
 	r.metrics.liveReads.WithLabelValues(r.metrics.name).Inc()
-	r.writes.readLive(r.name)
+	r.records.readLive(r.name)
 	return r.observe(ctx, object, true)
 }

@@ -87,13 +87,13 @@ func (r *reconciliation) reconcile(ctx context.Context, object *unstructured.Uns
 		return reconcile.Result{Then: reconcile.Done}
 	}
 	r.shown = r.shownOf(object).version
-	r.memory = r.memories.of(object)
-	defer r.memories.keep(r.name, r.memory)
+	r.memory = r.memoryOf(object)
+	defer r.keep(r.name, object.GetUID(), r.memory)
 	result := reconcile.Run(ctx, r, reconcile.Request{
 		Kind: r.kind, Object: object, Memory: r.memory, Failures: r.queue.NumRequeues(r.name), Now: time.Now,
 	})
 	r.tell(object, result)
-	if apierrors.IsConflict(result.Err) && r.writes.hasObject(r.name) {
+	if apierrors.IsConflict(result.Err) && r.records.hasObject(r.name) {
 		_, err := r.readAgain(ctx)
 		result.Err = errors.Join(result.Err, err)
 	}
@@ -111,7 +111,7 @@ func (r *reconciliation) readAgain(ctx context.Context) (object *unstructured.Un
 	for i := range found.Items {
 		object = &found.Items[i]
 		object.SetManagedFields(nil)
-		r.writes.rememberObject(r.name, object)
+		r.records.rememberObject(r.name, object)
 	}
 	return object, nil
 }
@@ -133,7 +133,7 @@ func (r *reconciliation) Store(
 	// The resource version in wanted makes the API server reject a write that is based
 	// on an older state of the object.
 	ctx = withWarnings(ctx, func(err error) { logWarning(r.log, p.ConcealStatus(err)) })
-	stored, isOther, err := r.writes.write(r.name, wanted.GetUID(), func() (*unstructured.Unstructured, error) {
+	stored, isOther, err := r.records.write(r.name, wanted.GetUID(), func() (*unstructured.Unstructured, error) {
 		return r.config.Writer.Resource(r.resource).Namespace(r.name.Namespace).
 			UpdateStatus(ctx, wanted, metav1.UpdateOptions{FieldManager: r.manager})
 	})
@@ -141,7 +141,7 @@ func (r *reconciliation) Store(
 		return nil, err
 	}
 	if cached := r.objects.Get(r.name); cached != nil {
-		r.writes.cached(r.name, cached)
+		r.records.cached(r.name, cached)
 	}
 	if isOther {
 		r.queue.Add(r.name)

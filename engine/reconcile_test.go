@@ -138,9 +138,9 @@ func TestLostStatusIsForgotten(t *testing.T) {
 	name := cache.ObjectName{Namespace: "default", Name: "a"}
 	lost := c.objects.Get(name).DeepCopy()
 	lost.SetResourceVersion("12")
-	c.writes.rememberObject(name, lost)
+	c.records.rememberObject(name, lost)
 	newest := func() string {
-		return c.writes.newest(name, func() *unstructured.Unstructured { return c.objects.Get(name) }).GetResourceVersion()
+		return c.records.newest(name, func() *unstructured.Unstructured { return c.objects.Get(name) }).GetResourceVersion()
 	}
 	require.Equal(t, "12", newest())
 	require.True(t, c.work(t.Context()))
@@ -163,7 +163,7 @@ func TestWriteThatTheCacheHasNotShown(t *testing.T) {
 			client := c.config.Client.(*fake.FakeDynamicClient)
 			require.NoError(t, client.Resource(c.kind.GroupVersionResource()).Namespace(name.Namespace).Delete(t.Context(), name.Name, metav1.DeleteOptions{}))
 			require.Eventually(t, func() bool { return c.objects.Get(name) == nil }, time.Minute, time.Millisecond)
-			c.writes.rememberObject(name, written)
+			c.records.rememberObject(name, written)
 			client.PrependReactor("list", "ats", func(clienttesting.Action) (bool, runtime.Object, error) {
 				found := new(unstructured.UnstructuredList)
 				if exists {
@@ -172,7 +172,7 @@ func TestWriteThatTheCacheHasNotShown(t *testing.T) {
 				return true, found, nil
 			})
 			require.True(t, c.work(t.Context()))
-			require.Equal(t, exists, c.writes.hasObject(name))
+			require.Equal(t, exists, c.records.hasObject(name))
 			require.Equal(t, exists, len(api.statuses) > 0)
 		})
 	}
@@ -252,7 +252,7 @@ func TestOwnWritesQueueNothing(t *testing.T) {
 
 	events.OnUpdate(pod("12", "Pending"), pod("13", "Pending"))
 	require.Equal(t, 1, c.queue.Len(), "a reconcile waits for any event")
-	c.writes.forget(cache.ObjectName{Namespace: "default", Name: "a"})
+	c.records.forget(cache.ObjectName{Namespace: "default", Name: "a"})
 	require.True(t, c.work(t.Context()))
 	events.OnUpdate(pod("13", "Pending"), pod("14", "Pending"))
 	require.Zero(t, c.queue.Len(), "nothing has changed that is read")
@@ -549,9 +549,9 @@ func TestDeletionWithoutAnAnswer(t *testing.T) {
 			c.reconciliation(owner, quiet()).CarryOut(t.Context(), object, &plan.Comparison{Steps: []plan.Step{
 				{Verb: plan.Delete, Child: "pod", Resource: pods, Name: "a-pod", Live: pod},
 			}})
-			require.True(t, c.writes.isDeleting(owner, "pod"))
+			require.True(t, c.records.isDeleting(owner, "pod"))
 			c.intake.mayBeLost(pods, pod)
-			require.Equal(t, tc.mayExist, len(c.types.lostOf(owner)) > 0)
+			require.Equal(t, tc.mayExist, len(c.records.lostOf(owner, object.GetUID())) > 0)
 		})
 	}
 }

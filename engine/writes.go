@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,15 +11,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// writes remembers what was written for each object until the caches have seen it, so
-// that no reconcile acts on a state older than its own last write.
-type writes struct {
-	mu       sync.Mutex
-	byObject map[cache.ObjectName]*written
-}
-
-type written struct {
-	uid types.UID
+// unseenWrites are what was written for an object until the caches have seen it, so that no reconcile acts on a state
+// older than its own last write.
+type unseenWrites struct {
 	// object is as the API server answered the last write of its status; it is nil
 	// once the cache has it.
 	object *unstructured.Unstructured
@@ -66,15 +59,13 @@ type deletedChild struct {
 	isAnswered bool
 }
 
-func newWrites() *writes { return &writes{byObject: make(map[cache.ObjectName]*written)} }
-
 // newest returns the newer of a cached object and what was last written of it, or nil if the cache has none. The cache
 // is read under the lock: once it has what was written, that is dropped.
-func (w *writes) newest(name cache.ObjectName, read func() *unstructured.Unstructured) *unstructured.Unstructured {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (r *records) newest(name cache.ObjectName, read func() *unstructured.Unstructured) *unstructured.Unstructured {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	cached := read()
-	if known := w.byObject[name]; cached != nil && known != nil && known.isNewer(cached) {
+	if known := r.byObject[name]; cached != nil && known != nil && known.isNewer(cached) {
 		return known.object
 	}
 	return cached
@@ -82,21 +73,21 @@ func (w *writes) newest(name cache.ObjectName, read func() *unstructured.Unstruc
 
 // cached drops what was written of an object once its cache holds that or something
 // newer.
-func (w *writes) cached(name cache.ObjectName, cached *unstructured.Unstructured) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if known := w.byObject[name]; known != nil && !known.isNewer(cached) {
+func (r *records) cached(name cache.ObjectName, cached *unstructured.Unstructured) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.byObject[name]; known != nil && !known.isNewer(cached) {
 		known.object = nil
-		w.drop(name, known)
+		r.drop(name, known)
 	}
 }
 
 // isOwn reports whether an event shows an object as the last write of its status left it, or what that was based on.
 // While the status is being written, it may be that. It is asked once for each event.
-func (w *writes) isOwn(name cache.ObjectName, object *unstructured.Unstructured) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known, version := w.byObject[name], object.GetResourceVersion()
+func (r *records) isOwn(name cache.ObjectName, object *unstructured.Unstructured) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, version := r.byObject[name], object.GetResourceVersion()
 	if known == nil || known.uid != object.GetUID() {
 		return false
 	}
@@ -109,36 +100,29 @@ func (w *writes) isOwn(name cache.ObjectName, object *unstructured.Unstructured)
 		return true
 	}
 	known.written = ""
-	w.drop(name, known)
+	r.drop(name, known)
 	return version == written
-}
-
-// drop drops an entry of which nothing has to be remembered.
-func (w *writes) drop(name cache.ObjectName, known *written) {
-	if known.isSeen() && known.object == nil && known.written == "" && !known.isWriting {
-		delete(w.byObject, name)
-	}
 }
 
 // write writes the status of an object and remembers the answer. It reports whether events have shown meanwhile that
 // someone else has written it after that.
-func (w *writes) write(
+func (r *records) write(
 	name cache.ObjectName, uid types.UID, send func() (*unstructured.Unstructured, error),
 ) (stored *unstructured.Unstructured, isOther bool, err error) {
 	begin := func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		known := w.entry(name, uid)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		known := r.record(name, uid)
 		known.isWriting, known.shown = true, ""
 	}
 	begin()
 	stored, err = send()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known := w.entry(name, uid)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.record(name, uid)
 	known.isWriting = false
 	if err != nil {
-		w.drop(name, known)
+		r.drop(name, known)
 		return nil, false, err
 	}
 	stored.SetManagedFields(nil)
@@ -150,33 +134,33 @@ func (w *writes) write(
 }
 
 // isSeen reports whether the caches of the children have everything.
-func (k *written) isSeen() bool { return len(k.children) == 0 && len(k.deleted) == 0 }
+func (w *unseenWrites) isSeen() bool { return len(w.children) == 0 && len(w.deleted) == 0 }
 
 // isNewer reports whether the last write is newer than what a cache has, which may be a former object of the name.
-func (k *written) isNewer(cached *unstructured.Unstructured) bool {
-	return k.object != nil && older(cached.GetResourceVersion(), k.object.GetResourceVersion())
+func (w *unseenWrites) isNewer(cached *unstructured.Unstructured) bool {
+	return w.object != nil && older(cached.GetResourceVersion(), w.object.GetResourceVersion())
 }
 
-func (w *writes) rememberObject(name cache.ObjectName, object *unstructured.Unstructured) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.entry(name, object.GetUID()).object = object
+func (r *records) rememberObject(name cache.ObjectName, object *unstructured.Unstructured) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.record(name, object.GetUID()).object = object
 }
 
 // hasObject reports whether the last write of an object is remembered.
-func (w *writes) hasObject(name cache.ObjectName) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known := w.byObject[name]
+func (r *records) hasObject(name cache.ObjectName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byObject[name]
 	return known != nil && known.object != nil
 }
 
-func (w *writes) rememberChild(
+func (r *records) rememberChild(
 	name cache.ObjectName, owner types.UID, resource schema.GroupVersionResource, child *unstructured.Unstructured,
 ) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known, in, version := w.unseen(name, owner), childPlace{resource, child.GetNamespace()}, child.GetResourceVersion()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, in, version := r.unseen(name, owner), childPlace{resource, child.GetNamespace()}, child.GetResourceVersion()
 	known.answered[childVersion{resource, version}] = answeredChild{cache.MetaObjectToName(child), child.GetUID()}
 	if older(known.children[in], version) {
 		known.children[in] = version
@@ -185,10 +169,10 @@ func (w *writes) rememberChild(
 
 // isEcho reports whether an event shows a child of an object as the answer to a write did, which the
 // reconcile that wrote it went by. It is asked once for each event.
-func (w *writes) isEcho(name cache.ObjectName, resource schema.GroupVersionResource, resourceVersion string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known := w.byObject[name]
+func (r *records) isEcho(name cache.ObjectName, resource schema.GroupVersionResource, resourceVersion string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byObject[name]
 	if known == nil {
 		return false
 	}
@@ -200,27 +184,27 @@ func (w *writes) isEcho(name cache.ObjectName, resource schema.GroupVersionResou
 
 // isAwaited reports whether an object is to be reconciled when an event brings a cache up to date,
 // whatever else the event shows.
-func (w *writes) isAwaited(name cache.ObjectName) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known := w.byObject[name]
+func (r *records) isAwaited(name cache.ObjectName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byObject[name]
 	return known != nil && known.awaited
 }
 
-func (w *writes) rememberDelete(
+func (r *records) rememberDelete(
 	name cache.ObjectName, owner types.UID, resource schema.GroupVersionResource, child *unstructured.Unstructured,
 	isAnswered bool,
 ) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.unseen(name, owner).deleted[child.GetUID()] = deletedChild{resource, cache.MetaObjectToName(child), isAnswered}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unseen(name, owner).deleted[child.GetUID()] = deletedChild{resource, cache.MetaObjectToName(child), isAnswered}
 }
 
 // isDeleting reports whether the deletion of a child was requested and its cache may not know it yet.
-func (w *writes) isDeleting(name cache.ObjectName, child types.UID) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known := w.byObject[name]
+func (r *records) isDeleting(name cache.ObjectName, child types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byObject[name]
 	if known == nil {
 		return false
 	}
@@ -230,17 +214,11 @@ func (w *writes) isDeleting(name cache.ObjectName, child types.UID) bool {
 
 // isDeleted reports whether the API server has answered that the deletion of a child has begun, and its cache may not
 // know it yet.
-func (w *writes) isDeleted(name cache.ObjectName, child types.UID) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known := w.byObject[name]
+func (r *records) isDeleted(name cache.ObjectName, child types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byObject[name]
 	return known != nil && known.deleted[child].isAnswered
-}
-
-// lostChild locates a child of an object that no cache has.
-type lostChild struct {
-	resource schema.GroupVersionResource
-	name     cache.ObjectName
 }
 
 // cacheState is how far the caches of children are.
@@ -249,20 +227,18 @@ type cacheState interface {
 	hasSeen(resource schema.GroupVersionResource, namespace, version string) bool
 	// hasLost reports whether the caches know that a deleted object is gone or being deleted.
 	hasLost(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool
-	// addLost has the next reconcile of an object read a child that no cache has.
-	addLost(owner cache.ObjectName, child types.UID, where lostChild)
 }
 
 // seen reports whether the caches have everything that was written for the children of an
 // object and, if not, since when.
-func (w *writes) seen(name cache.ObjectName, caches cacheState) (ok bool, since time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known := w.byObject[name]
+func (r *records) seen(name cache.ObjectName, caches cacheState) (ok bool, since time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byObject[name]
 	if known == nil {
 		return true, time.Time{}
 	}
-	w.catchUp(name, known, caches)
+	r.catchUp(name, known, caches)
 	if known.awaited = !known.isSeen(); known.awaited {
 		return false, known.since
 	}
@@ -271,7 +247,7 @@ func (w *writes) seen(name cache.ObjectName, caches cacheState) (ok bool, since 
 
 // catchUp drops what the caches have of the writes for an object. A child that no cache has, although it is as new as
 // the last write, is lost: it is gone, or had lost its label when the cache was filled, so no event ever shows it.
-func (w *writes) catchUp(name cache.ObjectName, known *written, caches cacheState) {
+func (r *records) catchUp(name cache.ObjectName, known *record, caches cacheState) {
 	for in, version := range known.children {
 		if caches.hasSeen(in.resource, in.namespace, version) {
 			delete(known.children, in)
@@ -281,7 +257,7 @@ func (w *writes) catchUp(name cache.ObjectName, known *written, caches cacheStat
 		isAwaited := known.children[childPlace{version.resource, child.name.Namespace}] != ""
 		isDeleted := known.deleted[child.uid].isAnswered
 		if !isAwaited && !isDeleted && caches.hasLost(version.resource, child.name, child.uid) {
-			caches.addLost(name, child.uid, lostChild{version.resource, child.name})
+			known.lose(child.uid, lostChild{version.resource, child.name})
 			delete(known.answered, version)
 		}
 	}
@@ -290,20 +266,20 @@ func (w *writes) catchUp(name cache.ObjectName, known *written, caches cacheStat
 			delete(known.deleted, uid)
 		}
 	}
-	w.drop(name, known)
+	r.drop(name, known)
 }
 
 // overdue drops what the caches have of the writes for all objects. It returns the objects for which
 // a reconcile waits in vain: their caches have everything, and no event has come, or have not since
 // before. A child that was created and is gone before its cache has listed it has no events at all.
-func (w *writes) overdue(caches cacheState, before time.Time) (names []cache.ObjectName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for name, known := range w.byObject {
-		wasSeen := known.isSeen()
+func (r *records) overdue(caches cacheState, before time.Time) (names []cache.ObjectName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, known := range r.byObject {
+		wasSeen, isAwaited := known.isSeen(), known.awaited
 		isMissed := !wasSeen && len(known.answered) > 0
-		w.catchUp(name, known, caches)
-		if known.isSeen() && (known.awaited || isMissed) || !known.isSeen() && known.since.Before(before) {
+		r.catchUp(name, known, caches)
+		if known.isSeen() && (isAwaited || isMissed) || !known.isSeen() && known.since.Before(before) {
 			names = append(names, name)
 		}
 	}
@@ -312,10 +288,10 @@ func (w *writes) overdue(caches cacheState, before time.Time) (names []cache.Obj
 
 // readLive notes that everything is read from the API server itself. The caches have as long
 // again to catch up.
-func (w *writes) readLive(name cache.ObjectName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if known := w.byObject[name]; known != nil {
+func (r *records) readLive(name cache.ObjectName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.byObject[name]; known != nil {
 		known.since = time.Now()
 	}
 }
@@ -323,10 +299,10 @@ func (w *writes) readLive(name cache.ObjectName) {
 // listed notes what a list of the API server, which is newer than all writes, shows of them. After a restore of etcd
 // from an older copy, no cache reaches the versions of writes that etcd lost for a long time, and children whose
 // deletion it lost stay.
-func (w *writes) listed(name cache.ObjectName, in childPlace, found *unstructured.UnstructuredList) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known := w.byObject[name]
+func (r *records) listed(name cache.ObjectName, in childPlace, found *unstructured.UnstructuredList) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byObject[name]
 	if known == nil {
 		return
 	}
@@ -343,30 +319,15 @@ func (w *writes) listed(name cache.ObjectName, in childPlace, found *unstructure
 	}
 }
 
-// forget drops what is known of an object that is gone.
-func (w *writes) forget(name cache.ObjectName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.byObject, name)
-}
-
-// unseen returns the entry of an object for which something is being written.
-func (w *writes) unseen(name cache.ObjectName, uid types.UID) *written {
-	known := w.entry(name, uid)
+// unseen returns the record of an object for which something is being written.
+func (r *records) unseen(name cache.ObjectName, uid types.UID) *record {
+	known := r.record(name, uid)
 	if known.isSeen() {
 		known.since = time.Now()
 	}
-	return known
-}
-
-func (w *writes) entry(name cache.ObjectName, uid types.UID) *written {
-	known := w.byObject[name]
-	if known == nil || known.uid != uid {
-		known = &written{
-			uid: uid, children: make(map[childPlace]string), deleted: make(map[types.UID]deletedChild),
-			answered: make(map[childVersion]answeredChild),
-		}
-		w.byObject[name] = known
+	if known.children == nil {
+		known.children, known.deleted = make(map[childPlace]string), make(map[types.UID]deletedChild)
+		known.answered = make(map[childVersion]answeredChild)
 	}
 	return known
 }

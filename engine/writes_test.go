@@ -23,7 +23,7 @@ func version(uid, resourceVersion string) *unstructured.Unstructured {
 func TestNewestIsNeverOlderThanTheLastWrite(t *testing.T) {
 	t.Parallel()
 	name := cache.ObjectName{Name: "a"}
-	w := newWrites()
+	w := newRecords()
 	read := func(o *unstructured.Unstructured) func() *unstructured.Unstructured {
 		return func() *unstructured.Unstructured { return o }
 	}
@@ -44,7 +44,7 @@ func TestNewestIsNeverOlderThanTheLastWrite(t *testing.T) {
 // A cache that catches up while the newest version is asked for drops what was written, and has it then.
 func TestNewestWhileTheCacheCatchesUp(t *testing.T) {
 	t.Parallel()
-	name, w := cache.ObjectName{Name: "a"}, newWrites()
+	name, w := cache.ObjectName{Name: "a"}, newRecords()
 	var inCache atomic.Pointer[unstructured.Unstructured]
 	var written atomic.Int64
 	inCache.Store(version("u", "0"))
@@ -72,11 +72,10 @@ func TestNewestWhileTheCacheCatchesUp(t *testing.T) {
 	writer.Wait()
 }
 
-// fixedCaches are as new as a resource version, and still hold one object. lost are the children that have to be read.
+// fixedCaches are as new as a resource version, and still hold one object.
 type fixedCaches struct {
 	version string
 	held    types.UID
-	lost    []types.UID
 }
 
 func (c *fixedCaches) hasSeen(_ schema.GroupVersionResource, _, version string) bool {
@@ -87,15 +86,11 @@ func (c *fixedCaches) hasLost(_ schema.GroupVersionResource, _ cache.ObjectName,
 	return c.held != uid
 }
 
-func (c *fixedCaches) addLost(_ cache.ObjectName, child types.UID, _ lostChild) {
-	c.lost = append(c.lost, child)
-}
-
 func TestSeenWaitsForChildren(t *testing.T) {
 	t.Parallel()
 	name := cache.ObjectName{Name: "a"}
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	w, c := newWrites(), &fixedCaches{}
+	w, c := newRecords(), &fixedCaches{held: "made"}
 	seen := func() bool { ok, _ := w.seen(name, c); return ok }
 	require.True(t, seen())
 
@@ -127,7 +122,7 @@ func TestEchoes(t *testing.T) {
 	t.Parallel()
 	name := cache.ObjectName{Name: "a"}
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	w, c := newWrites(), &fixedCaches{version: "8"}
+	w, c := newRecords(), &fixedCaches{version: "8"}
 	require.False(t, w.isEcho(name, pods, "9"))
 
 	w.rememberChild(name, "u", pods, version("made", "9"))
@@ -142,20 +137,23 @@ func TestEchoes(t *testing.T) {
 	c.version = "9"
 	require.Empty(t, w.overdue(c, long))
 	require.Empty(t, w.byObject, "the cache has everything")
-	require.Empty(t, c.lost, "an event has shown the child")
+	require.Empty(t, w.lostOf(name, "u"), "an event has shown the child")
 
 	w.rememberChild(name, "u", pods, version("made", "10"))
 	c.version = "10"
 	require.Equal(t, []cache.ObjectName{name}, w.overdue(c, long), "no event has shown the child: it may be gone, or as it was before")
-	require.Equal(t, []types.UID{"made"}, c.lost)
+	require.Equal(t, map[types.UID]lostChild{"made": {pods, name}}, w.lostOf(name, "u"))
+	require.Empty(t, w.lostOf(name, "another"), "it has no part in that")
+	w.found(name, "made")
+	require.Empty(t, w.byObject)
 	require.Empty(t, w.overdue(c, long))
 
-	c.lost, c.held = nil, "held"
+	c.held = "held"
 	w.rememberChild(name, "u", pods, version("held", "10"))
 	w.rememberChild(name, "u", pods, version("deleted", "10"))
 	w.rememberDelete(name, "u", pods, version("deleted", "10"), true)
 	require.Equal(t, []cache.ObjectName{name}, w.overdue(c, long))
-	require.Empty(t, c.lost, "a cache has one, and the other one is deleted")
+	require.Empty(t, w.lostOf(name, "u"), "a cache has one, and the other one is deleted")
 
 	w.rememberChild(name, "u", pods, version("made", "11"))
 	ok, _ := w.seen(name, c)
@@ -174,7 +172,7 @@ func TestEchoes(t *testing.T) {
 // A cache may still have a former object of a name when the status of the new one was written.
 func TestCacheHasAFormerObject(t *testing.T) {
 	t.Parallel()
-	name, w := cache.ObjectName{Name: "a"}, newWrites()
+	name, w := cache.ObjectName{Name: "a"}, newRecords()
 	former, written := version("former", "9"), version("new", "12")
 	newest := func(cached *unstructured.Unstructured) *unstructured.Unstructured {
 		return w.newest(name, func() *unstructured.Unstructured { return cached })
@@ -194,7 +192,7 @@ func TestLagCountsFromTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	name := cache.ObjectName{Name: "a"}
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	w, c := newWrites(), &fixedCaches{}
+	w, c := newRecords(), &fixedCaches{}
 	w.rememberChild(name, "u", pods, version("made", "9"))
 	_, first := w.seen(name, c)
 	require.False(t, first.IsZero())
@@ -221,7 +219,7 @@ func TestLostWritesAreNotAwaited(t *testing.T) {
 	for in, want := range map[childPlace]bool{
 		{pods, "n"}: true, {pods, ""}: true, {pods, "other"}: false, {schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "n"}: false,
 	} {
-		w, c := newWrites(), &fixedCaches{version: "9"}
+		w, c := newRecords(), &fixedCaches{version: "9"}
 		w.listed(name, in, listed("7"))
 		made := version("made", "12")
 		made.SetNamespace("n")
@@ -234,7 +232,7 @@ func TestLostWritesAreNotAwaited(t *testing.T) {
 		require.Equal(t, want, ok, in)
 	}
 
-	w, c := newWrites(), &fixedCaches{version: "9", held: "child"}
+	w, c := newRecords(), &fixedCaches{version: "9", held: "child"}
 	child := version("child", "8")
 	w.rememberDelete(name, "u", pods, child, true)
 	leaving := child.DeepCopy()
@@ -261,7 +259,7 @@ func TestOlder(t *testing.T) {
 func TestStatusOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	name := cache.ObjectName{Name: "a"}
-	write := func(w *writes, answer string, shown ...string) (isOther bool) {
+	write := func(w *records, answer string, shown ...string) (isOther bool) {
 		_, isOther, err := w.write(name, "u", func() (*unstructured.Unstructured, error) {
 			for _, v := range shown {
 				require.True(t, w.isOwn(name, version("u", v)), "it may be, until the answer is there")
@@ -282,7 +280,7 @@ func TestStatusOfSomebodyElse(t *testing.T) {
 		"the event comes before the answer":               {during: []string{"4", "5"}, after: map[string]bool{"6": false}},
 		"somebody else writes before the answer is there": {during: []string{"5", "6"}, isOther: true, after: map[string]bool{"7": false}},
 	} {
-		w := newWrites()
+		w := newRecords()
 		require.Equal(t, tc.isOther, write(w, "5", tc.during...), what)
 		w.cached(name, version("u", "5"))
 		for v, isOwn := range tc.after {
@@ -298,7 +296,7 @@ func TestStatusOfSomebodyElse(t *testing.T) {
 // A write that fails leaves nothing to remember.
 func TestFailedWriteOfStatusIsForgotten(t *testing.T) {
 	t.Parallel()
-	w := newWrites()
+	w := newRecords()
 	_, isOther, err := w.write(cache.ObjectName{Name: "a"}, "u", func() (*unstructured.Unstructured, error) { return nil, errWaiting })
 	require.ErrorIs(t, err, errWaiting)
 	require.False(t, isOther)

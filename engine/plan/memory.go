@@ -15,7 +15,6 @@ import (
 // Memory is what is remembered of one object from one reconcile to the next. A new process starts without it: the
 // status has what it needs. Only the reconcile of its object uses it.
 type Memory struct {
-	uid        types.UID
 	generation int64
 	// progress is nil if no round was counted, and corrections have only what someone undoes.
 	progress    *Progress
@@ -29,11 +28,8 @@ type Memory struct {
 
 // NewMemory returns the memory of an object of which nothing is known.
 func NewMemory(object *unstructured.Unstructured) *Memory {
-	return &Memory{uid: object.GetUID(), generation: object.GetGeneration()}
+	return &Memory{generation: object.GetGeneration()}
 }
-
-// IsOf reports whether it is the memory of an object, and not of an earlier one of its name.
-func (m *Memory) IsOf(object *unstructured.Unstructured) bool { return m.uid == object.GetUID() }
 
 // IsEmpty reports whether there is nothing to remember.
 func (m *Memory) IsEmpty() bool {
