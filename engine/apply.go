@@ -74,9 +74,12 @@ func (r *reconciliation) CarryOut(
 	return &a.done
 }
 
-// ask asks the API server what a comparison has to know. A question that is not answered is asked again by a later
-// reconcile.
+// ask asks the caches and the API server what a comparison has to know. A question that is not answered is asked again
+// by a later reconcile.
 func (a *applier) ask(ctx context.Context) {
+	for _, asked := range a.todo.Find {
+		a.done.Found = append(a.done.Found, a.types.find(a.name, asked))
+	}
 	for _, s := range a.todo.Inspect {
 		if live, err := a.client(s).Get(ctx, s.Name, metav1.GetOptions{}); err == nil {
 			a.done.Inspected = append(a.done.Inspected, live)
@@ -339,7 +342,7 @@ func (a *applier) applied(s plan.Step, stored *unstructured.Unstructured, err er
 	}
 	stored.SetManagedFields(nil)
 	if s.Keeps {
-		a.normalized.Remember(stored, s.Wanted, time.Now())
+		a.records.normalized.Remember(stored, s.Wanted, time.Now())
 	}
 	a.remember(s, stored)
 	return nil

@@ -159,9 +159,6 @@ func (t *childTypes) view(owner *unstructured.Unstructured) (*plan.View, error) 
 			v.Children = append(v.Children, children.Of(resource, child))
 		}
 	}
-	v.Strays = func(set, namespace string, labels map[string]string) []*unstructured.Unstructured {
-		return t.strays(cache.MetaObjectToName(owner), set, namespace, labels)
-	}
 	return v, nil
 }
 
@@ -334,16 +331,13 @@ func (c *controller) missingTypes() []schema.GroupVersionKind {
 	return missing
 }
 
-// strays returns the cached unmanaged objects in a namespace that have the labels of a set's template. From
-// then on, their events queue the owner of the set.
-func (t *childTypes) strays(
-	owner cache.ObjectName, set, namespace string, template map[string]string,
-) []*unstructured.Unstructured {
-	w := t.expectStrays(owner, strayKey{set, namespace, strayValues(t.kind.Sets[set].StrayLabels, template)})
-	if w == nil {
-		return nil
+// find returns the cached strays that a set asks for. From then on, their events queue the owner of the set.
+func (t *childTypes) find(owner cache.ObjectName, asked plan.Strays) plan.Strays {
+	values := strayValues(t.kind.Sets[asked.Set].StrayLabels, asked.Labels)
+	if w := t.expectStrays(owner, strayKey{asked.Set, asked.Namespace, values}); w != nil {
+		asked.Objects = plan.WithLabels(w.InNamespace(asked.Namespace), asked.Labels)
 	}
-	return plan.WithLabels(w.InNamespace(namespace), template)
+	return asked
 }
 
 // expectStrays makes events of the objects that could be strays of a set queue its owner, and

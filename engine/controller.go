@@ -30,7 +30,7 @@ type controller struct {
 	metrics kindMetrics
 	*scope
 	*caches
-	*records
+	records *records
 	*requests
 	intake    *intake
 	watches   []*informers.Watch // to be released
@@ -240,8 +240,8 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 		fmt.Errorf("reconcile took longer than %s", reconcileTimeout))
 	defer cancel()
 	began := time.Now()
-	c.running.Store(name, began)
-	defer c.running.Delete(name)
+	c.records.running.Store(name, began)
+	defer c.records.running.Delete(name)
 	busy := c.metrics.busy.WithLabelValues(c.metrics.name)
 	busy.Inc()
 	defer busy.Dec()

@@ -179,7 +179,7 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) unfinished(now time.Time) string {
 	var all []string
 	for _, c := range e.running() {
-		c.running.Range(func(name, began any) bool {
+		c.records.running.Range(func(name, began any) bool {
 			if began, ok := began.(time.Time); ok {
 				all = append(all, fmt.Sprintf("%s %s for %s", c.kind.GroupVersionKind.Kind, name,
 					now.Sub(began).Round(time.Second)))

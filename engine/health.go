@@ -68,7 +68,7 @@ func (e *Engine) Alive() error {
 // longestReconcile returns how long the oldest of the running reconciles has been running.
 func (c *controller) longestReconcile(now time.Time) time.Duration {
 	var longest time.Duration
-	c.running.Range(func(_, began any) bool {
+	c.records.running.Range(func(_, began any) bool {
 		if began, ok := began.(time.Time); ok {
 			longest = max(longest, now.Sub(began))
 		}

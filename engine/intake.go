@@ -24,7 +24,7 @@ type intake struct {
 	metrics kindMetrics
 	*scope
 	*caches
-	*records
+	records *records
 }
 
 // memberDelay is how long changes of the members of a set are collected, so that a hundred
@@ -229,7 +229,7 @@ func (i *intake) ofChildren(resource schema.GroupVersionResource) cache.Resource
 			return
 		}
 		if e.after == nil {
-			i.normalized.Forget(e.before.GetUID())
+			i.records.normalized.Forget(e.before.GetUID())
 			i.mayBeLost(resource, e.before)
 		}
 		c := eventOf(i.kind, e)
@@ -264,7 +264,7 @@ func (i *intake) isDeleting(child *unstructured.Unstructured) bool {
 		return false
 	}
 	owner := i.types.ownerName(child, holder.Name)
-	_, isRunning := i.running.Load(owner)
+	_, isRunning := i.records.running.Load(owner)
 	return isRunning || i.records.isDeleting(owner, child.GetUID())
 }
 

@@ -223,7 +223,7 @@ func TestEventsAboutOrphansComeInAnyOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, written := keepingBy(t, enginetest.Kind(t, keptKind), after, func(map[string]any) error { return nil }, keptPod(tc.controlled))
-			clear(c.leaving)
+			clear(c.records.leaving)
 			for _, version := range tc.shown {
 				c.intake.ofObjects().OnAdd(version, false)
 			}

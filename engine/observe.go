@@ -43,8 +43,8 @@ func (r *reconciliation) observe(
 	if !r.config.Informers.AllNamespaces() {
 		v.Namespaces = r.config.Informers.Namespaces()
 	}
-	v.Normalized = r.normalized
-	v.Orphaning = r.shownOf(object).isOrphaning
+	v.Normalized = r.records.normalized
+	v.Orphaning = r.records.shownOf(object).isOrphaning
 	if r.pods != nil {
 		if err := r.readPods(object, v); err != nil {
 			return nil, fmt.Errorf("find the Pods: %w", err)

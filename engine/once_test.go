@@ -180,7 +180,7 @@ func TestShortAtTakesThreeWrites(t *testing.T) {
 		c.change(isEnded)
 		c.pass(time.Hour)
 		c.expect(1, 2, "DONE", "", "")
-		require.Empty(c.t, c.engine.running()[0].byObject, "it is forgotten")
+		require.Empty(c.t, c.engine.running()[0].records.byObject, "it is forgotten")
 		for _, action := range c.client.Actions() {
 			require.Contains(t, []string{"list", "watch", "create", "update"}, action.GetVerb())
 		}

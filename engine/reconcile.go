@@ -37,7 +37,7 @@ type reconciliation struct {
 	queue   *queue
 	metrics kindMetrics
 	*caches
-	*records
+	records *records
 	*requests
 	name   cache.ObjectName
 	log    *slog.Logger
@@ -86,9 +86,9 @@ func (r *reconciliation) reconcile(ctx context.Context, object *unstructured.Uns
 	if object == nil {
 		return reconcile.Result{Then: reconcile.Done}
 	}
-	r.shown = r.shownOf(object).version
-	r.memory = r.memoryOf(object)
-	defer r.keep(r.name, object.GetUID(), r.memory)
+	r.shown = r.records.shownOf(object).version
+	r.memory = r.records.memoryOf(object)
+	defer r.records.keep(r.name, object.GetUID(), r.memory)
 	result := reconcile.Run(ctx, r, reconcile.Request{
 		Kind: r.kind, Object: object, Memory: r.memory, Failures: r.queue.NumRequeues(r.name), Now: time.Now,
 	})

@@ -13,8 +13,8 @@ func TestStandbyKnowsWhatIsOrphaned(t *testing.T) {
 	object := keptObject(onDelete, metav1.FinalizerOrphanDependents)
 	object.SetDeletionTimestamp(new(metav1.Now()))
 	c, _ := keeping(t, object, func(map[string]any) error { return nil })
-	require.True(t, c.shownOf(object).isOrphaning)
+	require.True(t, c.records.shownOf(object).isOrphaning)
 	c.shards = newShards(1)
 	require.True(t, c.work(t.Context()))
-	require.True(t, c.shownOf(object).isOrphaning)
+	require.True(t, c.records.shownOf(object).isOrphaning)
 }

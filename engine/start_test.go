@@ -245,7 +245,7 @@ func TestAliveNoticesAReconcileThatHangs(t *testing.T) {
 		e.kinds[at].tried, e.kinds[at].running = true, map[int]*controller{0: c}
 		require.EqualError(t, e.Synced(), "the caches of ats.cnat.fescue.dev are not filled yet")
 
-		c.running.Store("test/a", time.Now())
+		c.records.running.Store("test/a", time.Now())
 		time.Sleep(reconcileTimeout)
 		require.NoError(t, e.Alive(), "it times out by itself")
 		time.Sleep(stuckAfter)

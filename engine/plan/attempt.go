@@ -20,7 +20,7 @@ type Attempt struct {
 	object *unstructured.Unstructured
 	view   *View
 	plan   *Plan
-	left   *Comparison // what Todo has to choose from
+	left   *Comparison // what Todo has to choose from; nil before what it depends on is known
 	todo   *Comparison // what it chose last
 	acts   []string    // what that does, to notice writes without end
 	done   *Changes    // of the last round
@@ -45,14 +45,21 @@ func Glance(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 	return NewMemory(object).Rounds(k, object, v, now).Attempt(object, v, now).Outcome(now)
 }
 
-// decide decides, and compares. After the first decision, each has at least half of the budget; otherwise the next
-// reconcile makes it.
+// decide decides. After the first decision, each has at least half of the budget; otherwise the next reconcile makes
+// it.
 func (a *Attempt) decide(now time.Time) {
 	a.isLow = a.plan != nil && !a.view.Abandoned && a.view.IsLow()
 	if !a.isLow {
 		a.plan = Decide(a.rounds.kind, a.object, a.view, now)
 	}
-	a.left = Compare(a.plan, a.view)
+	a.left = nil
+}
+
+// compare compares the last decision with what is there.
+func (a *Attempt) compare() {
+	if a.left == nil {
+		a.left = Compare(a.plan, a.view)
+	}
 }
 
 // isBlocked reports whether the last round leaves nothing that may be written now.
@@ -68,6 +75,10 @@ func (a *Attempt) Todo(now time.Time) *Comparison {
 }
 
 func (a *Attempt) next(now time.Time) *Comparison {
+	if unknown := a.plan.unknownStrays(a.view); len(unknown) > 0 {
+		return &Comparison{Find: unknown}
+	}
+	a.compare()
 	if !a.left.isInSync() && !a.isBlocked() {
 		if a.count == maxRounds || a.isLow {
 			return nil
@@ -100,7 +111,11 @@ func (a *Attempt) Done(done *Changes, now time.Time) {
 		a.decide(now)
 		return
 	}
-	if a.todo.Try != nil {
+	switch {
+	case len(a.todo.Find) > 0:
+		a.view = a.view.withStrays(append(done.Found, a.todo.Find...)) // what was not found is not asked for again
+		return
+	case a.todo.Try != nil:
 		return
 	}
 	a.done = done
@@ -122,6 +137,7 @@ func (a *Attempt) Done(done *Changes, now time.Time) {
 // Outcome ends the attempt: it returns the last plan and its outcome, and updates the Memory, so call it once. If a
 // change of phase has to wait, both are those of the present phase.
 func (a *Attempt) Outcome(now time.Time) (*Plan, *Outcome) {
+	a.compare()
 	memory := a.rounds.memory
 	o := outcomeOf(a.plan, a.left, a.done, a.view)
 	o.isUnfinished = (!a.left.isInSync() || a.isLow) && !a.isBlocked()

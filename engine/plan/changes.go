@@ -23,8 +23,10 @@ type Changes struct {
 	// Strays are the steps that deleted unmanaged objects, and Adopted the adoptions of objects that a creation has
 	// found.
 	Strays, Adopted []Step
-	// Inspected are the objects that Comparison.Inspect names, with their managedFields.
+	// Inspected are the objects that Comparison.Inspect names, with their managedFields, and Found what Comparison.Find
+	// asks for.
 	Inspected []*unstructured.Unstructured
+	Found     []Strays
 	// NamespaceLeaving reports that a creation, or one that was tried, was rejected because its namespace, which is
 	// that of the object, is being deleted.
 	NamespaceLeaving bool
@@ -55,15 +57,7 @@ func (v *View) with(done *Changes, now time.Time) *View {
 			next.Children = append(next.Children, child)
 		}
 	}
-	next.Strays = func(set, namespace string, labels map[string]string) []*unstructured.Unstructured {
-		var left []*unstructured.Unstructured
-		for _, s := range v.Strays(set, namespace, labels) {
-			if !done.Deleted[s.GetUID()] {
-				left = append(left, s)
-			}
-		}
-		return left
-	}
+	next.Strays = without(v.Strays, done.Deleted)
 	next.taken = make(map[Taken]bool)
 	for name := range v.taken {
 		next.taken[name] = true

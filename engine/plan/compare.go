@@ -75,9 +75,10 @@ type Comparison struct {
 	// Prunes delete what is no longer wanted, once all steps are done.
 	Prunes []Step
 	// Try is a creation to try, in a dry run: only whether its namespace is being deleted is asked. Inspect are steps
-	// whose objects are only to be read, with their managedFields.
+	// whose objects are only to be read, with their managedFields, and Find strays to look for.
 	Try     *Step
 	Inspect []Step
+	Find    []Strays
 	// States are those of the children now.
 	States []ChildState
 	// Foreign are the objects that look like children and were not created for the object.

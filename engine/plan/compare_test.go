@@ -54,11 +54,6 @@ func newWorld(k *kind.Kind, owner *unstructured.Unstructured) *world {
 func (w *world) view() *View {
 	return &View{
 		Children: slices.Clone(w.objects),
-		Strays: func(_, _ string, template map[string]string) []*unstructured.Unstructured {
-			return slices.DeleteFunc(slices.Clone(w.strays), func(s *unstructured.Unstructured) bool {
-				return s.GetLabels()["controller"] != template["controller"]
-			})
-		},
 		Types: map[schema.GroupVersionKind]ChildType{
 			podKind:                                {Resource: pods, IsNamespaced: true},
 			{Version: "v1", Kind: "ConfigMap"}:     {Resource: configs, IsNamespaced: true},
@@ -70,13 +65,25 @@ func (w *world) view() *View {
 	}
 }
 
+// withStrays returns the view with what a plan asks for.
+func (w *world) withStrays(p *Plan) *View { return w.asked(p, w.view()) }
+
+// asked returns a view with what a plan asks for.
+func (w *world) asked(p *Plan, v *View) *View {
+	unknown := p.unknownStrays(v)
+	for i := range unknown {
+		unknown[i].Objects = WithLabels(w.strays, unknown[i].Labels)
+	}
+	return v.withStrays(unknown)
+}
+
 // compare returns the writes for the object.
 func (w *world) compare(t *testing.T) *Comparison {
 	p := Decide(w.kind, w.owner, w.view(), now)
 	require.Nil(t, p.Stalled)
-	todo := Compare(p, w.view())
+	todo := Compare(p, w.withStrays(p))
 	if !w.kind.Corrected.Has(podKind) { // a cache keeps less than everything
-		seen := projected(t, w.kind, w.view())
+		seen := projected(t, w.kind, w.withStrays(p))
 		same := Decide(w.kind, w.owner, seen, now)
 		require.Equal(t, []any{p.Children, p.Projection, p.Conditions, p.Prune, p.WakeAt}, []any{same.Children, same.Projection, same.Conditions, same.Prune, same.WakeAt})
 		other := Compare(same, seen)
@@ -549,9 +556,7 @@ func TestMetadataHasToBeStrings(t *testing.T) {
 		require.EqualError(t, err, text)
 	}
 	c := &comparer{Comparison: &Comparison{}, plan: &Plan{Object: owner}, view: newWorld(nil, owner).view()}
-	c.view.Strays = func(string, string, map[string]string) []*unstructured.Unstructured {
-		return []*unstructured.Unstructured{customcluster(1, "m")}
-	}
+	c.view.Strays = []Strays{{Objects: []*unstructured.Unstructured{customcluster(1, "m")}}}
 	require.Empty(t, c.strays(wantedChild{Child: kind.Child{Set: &kind.Set{DeleteStrays: true}, Template: map[string]any{}}}))
 }
 

@@ -51,7 +51,7 @@
 //
 //	view.go        what one reconcile knows of the cluster; memory.go what is remembered from one to the next
 //	plan.go        Decide: phases and transitions; leaving.go for an object that is being deleted
-//	compare.go     the steps for single children; set.go, ordered.go for sets
+//	compare.go     the steps for single children; set.go, ordered.go for sets, strays.go for what these may take
 //	deletion.go    the steps for an object that is being deleted
 //	attempt.go     rounds of writes; progress.go and corrections.go delay those that never end
 //	outcome.go     what came of it; next.go what comes next

@@ -76,7 +76,6 @@ func (f *far) converge() (*Outcome, []Step) {
 			done.Stored = append(done.Stored, children.Of(s.Resource, stored))
 		}
 		f.view = f.view.with(done, time.Now())
-		f.view.Strays = nil
 		return done
 	})
 	status, err := Report(p, o)

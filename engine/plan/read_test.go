@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,11 +31,13 @@ func projected(t *testing.T, k *kind.Kind, v *View) *View {
 		keep := metadata.Union(children.ReadOfReadiness(child.Object.GroupVersionKind())).Union(k.ReadOfChildren())
 		less.Children = append(less.Children, children.Of(child.Resource, part(child.Object, keep)))
 	}
-	less.Strays = func(set, namespace string, labels map[string]string) (strays []*unstructured.Unstructured) {
-		for _, s := range v.Strays(set, namespace, labels) {
-			strays = append(strays, part(s, metadata))
+	less.Strays = nil
+	for _, s := range v.Strays {
+		s.Objects = slices.Clone(s.Objects)
+		for i, object := range s.Objects {
+			s.Objects[i] = part(object, metadata)
 		}
-		return strays
+		less.Strays = append(less.Strays, s)
 	}
 	return &less
 }

@@ -187,7 +187,8 @@ func replaceable(members []*member, set *kind.Set) []*member {
 // strays returns the unmanaged objects that have all labels of the template and that no one
 // controls, and the copies of members.
 func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
-	if !child.Set.DeleteStrays {
+	asked, takes := c.plan.straysOf(child.Child)
+	if !takes {
 		return nil
 	}
 	var strays []*unstructured.Unstructured
@@ -199,12 +200,12 @@ func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 			strays = append(strays, object)
 		}
 	}
-	template, _, err := unstructured.NestedStringMap(child.Template, "metadata", "labels")
-	if err != nil || len(template) == 0 {
-		return nil // no labels would select everything
-	}
-	for _, object := range c.view.Strays(child.Name, child.object.GetNamespace(), template) {
-		add(object)
+	for _, found := range c.view.Strays {
+		if found.isFor(asked) {
+			for _, object := range found.Objects {
+				add(object)
+			}
+		}
 	}
 	for _, e := range c.view.Children { // copies of members
 		if child.isInPlace(e) && e.Name == child.Name {

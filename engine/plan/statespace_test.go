@@ -90,7 +90,7 @@ func TestInvariantsOfSets(t *testing.T) {
 func (w *world) partial(t *testing.T, seen *View, random *rand.Rand) {
 	p := Decide(w.kind, w.owner, seen, now)
 	require.Nil(t, p.Stalled)
-	steps := Compare(p, seen).Steps
+	steps := Compare(p, w.asked(p, seen)).Steps
 	for _, s := range steps[:random.IntN(len(steps)+1)] {
 		if w.accepts(s) {
 			w.do([]Step{s})

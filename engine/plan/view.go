@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -25,8 +24,8 @@ type View struct {
 	Unmarked []children.Live
 	// Found is what the kind reads apart from the children; nil is nothing.
 	Found *Found
-	// Strays returns the unmanaged objects in the namespace of a set that have the labels of its template.
-	Strays func(set, namespace string, labels map[string]string) []*unstructured.Unstructured
+	// Strays are those that sets have asked for until now.
+	Strays []Strays
 	// Types are where the types of children are served.
 	Types map[schema.GroupVersionKind]ChildType
 	// Normalized knows what the API server writes differently from a template.
@@ -116,16 +115,4 @@ type ChildType struct {
 type Taken struct {
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
-}
-
-// WithLabels returns those of the objects that have all these labels.
-func WithLabels(objects []*unstructured.Unstructured, wanted map[string]string) []*unstructured.Unstructured {
-	selector := labels.SelectorFromSet(wanted)
-	var found []*unstructured.Unstructured
-	for _, object := range objects {
-		if selector.Matches(labels.Set(object.GetLabels())) {
-			found = append(found, object)
-		}
-	}
-	return found
 }

@@ -143,9 +143,6 @@ func (w *world) Look(_ context.Context, owner *unstructured.Unstructured, _ bool
 		func(l kind.Lookup) ([]*unstructured.Unstructured, error) { return w.lookUp(l, owner), nil }); err != nil {
 		v.Found = &plan.Found{Err: err}
 	}
-	v.Strays = func(set, namespace string, template map[string]string) []*unstructured.Unstructured {
-		return w.strays(w.kind.Sets[set], namespace, template)
-	}
 	if w.kind.Injects() {
 		v.Uptake, v.InjectionErr = w.uptake(owner)
 	}
@@ -215,22 +212,27 @@ func (c *Cluster) lookUp(l kind.Lookup, owner *unstructured.Unstructured) []*uns
 	}))
 }
 
-// strays returns the unmanaged objects in a namespace that have the labels of a set's template.
-func (w *world) strays(set kind.SetFacts, namespace string, template map[string]string) []*unstructured.Unstructured {
+// strays returns the unmanaged objects that a set asks for.
+func (w *world) strays(asked plan.Strays) plan.Strays {
+	set := w.kind.Sets[asked.Set]
 	unmanaged, err := labels.Parse(children.StraySelector(set.StrayLabels))
-	if err != nil || len(set.StrayLabels) == 0 {
-		return nil
+	if err == nil && len(set.StrayLabels) > 0 {
+		asked.Objects = plan.WithLabels(slices.DeleteFunc(slices.Clone(w.objects),
+			func(o *unstructured.Unstructured) bool {
+				return o.GroupVersionKind() != set.Type || o.GetNamespace() != asked.Namespace ||
+					!unmanaged.Matches(labels.Set(o.GetLabels()))
+			}), asked.Labels)
 	}
-	return plan.WithLabels(slices.DeleteFunc(slices.Clone(w.objects), func(o *unstructured.Unstructured) bool {
-		return o.GroupVersionKind() != set.Type || o.GetNamespace() != namespace ||
-			!unmanaged.Matches(labels.Set(o.GetLabels()))
-	}), template)
+	return asked
 }
 
 // CarryOut carries out all steps of a comparison. After a rejection, nothing more is done for the
 // same child, and nothing is pruned.
 func (w *world) CarryOut(_ context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
 	done := &plan.Changes{Deleted: make(map[types.UID]bool)}
+	for _, asked := range todo.Find {
+		done.Found = append(done.Found, w.strays(asked))
+	}
 	for _, s := range todo.Inspect {
 		if live := w.find(s.Object().GroupVersionKind(), s.Object().GetNamespace(), s.Name); live != nil {
 			done.Inspected = append(done.Inspected, live)
