@@ -105,7 +105,10 @@ func isConditional(sent []byte) bool {
 	var body struct {
 		Metadata, Preconditions struct{ UID, ResourceVersion string }
 	}
-	err := yaml.Unmarshal(sent, &body) // what is applied is YAML
+	err := json.Unmarshal(sent, &body)
+	if err != nil { // what is applied may be YAML
+		err = yaml.Unmarshal(sent, &body)
+	}
 	isFor := func(uid, version string) bool { return version == noVersion || uid != "" && version != "" }
 	return err == nil && (isFor(body.Metadata.UID, body.Metadata.ResourceVersion) ||
 		isFor(body.Preconditions.UID, body.Preconditions.ResourceVersion))
