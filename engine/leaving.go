@@ -1,10 +1,6 @@
 package engine
 
 import (
-	"context"
-	"encoding/json"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -42,25 +38,4 @@ func (r *records) noteGone(object types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.leaving, object)
-}
-
-// SetFinalizers replaces the finalizers of an object. The resource version makes the API server reject
-// a write that is based on an older state of the object: one that is being deleted, or was recreated.
-func (r *reconciliation) SetFinalizers(
-	ctx context.Context, object *unstructured.Unstructured, names []string,
-) (*unstructured.Unstructured, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion(), "finalizers": names,
-	}})
-	if err != nil {
-		return nil, err
-	}
-	stored, err := r.config.Client.Resource(r.resource).Namespace(r.name.Namespace).
-		Patch(ctx, r.name.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: r.manager})
-	if err != nil {
-		return nil, err
-	}
-	stored.SetManagedFields(nil)
-	r.records.rememberObject(r.name, stored)
-	return stored, nil
 }

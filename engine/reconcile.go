@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -150,6 +152,27 @@ func (r *reconciliation) Store(
 	if stored.GetResourceVersion() == p.Object.GetResourceVersion() {
 		return p.Object, nil // what the API server stores of it is what it had
 	}
+	return stored, nil
+}
+
+// SetFinalizers replaces the finalizers of an object. The resource version makes the API server reject
+// a write that is based on an older state of the object: one that is being deleted, or was recreated.
+func (r *reconciliation) SetFinalizers(
+	ctx context.Context, object *unstructured.Unstructured, names []string,
+) (*unstructured.Unstructured, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion(), "finalizers": names,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	stored, err := r.config.Client.Resource(r.resource).Namespace(r.name.Namespace).
+		Patch(ctx, r.name.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: r.manager})
+	if err != nil {
+		return nil, err
+	}
+	stored.SetManagedFields(nil)
+	r.records.rememberObject(r.name, stored)
 	return stored, nil
 }
 
