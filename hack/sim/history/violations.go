@@ -78,6 +78,9 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 		if c.Before != nil && !hasNoLabel(c.Before) && hasNoLabel(object) {
 			h.unlabelled[object.GetUID()] = c.At
 		}
+		if c.Before != nil && c.Before.GetDeletionTimestamp() == nil && object.GetDeletionTimestamp() != nil {
+			h.left[object.GetUID()] = c.At
+		}
 		for _, owner := range object.GetOwnerReferences() {
 			id := idFor(object, owner)
 			of := ownerIn(last, object, owner)
@@ -220,7 +223,7 @@ func (h observer) lostOrphan(
 	uid, owner := c.Before.GetUID(), metav1.GetControllerOf(c.Before)
 	isDeleted := c.After == nil || c.After.GetDeletionTimestamp() != nil && c.Before.GetDeletionTimestamp() == nil
 	if isDeleted && isByOperator(c) && owner != nil && c.Before.GetLabels()[labelPhase] == "" &&
-		h.isOrphaning(c.Before, *owner, all) {
+		h.isOrphaning(c.Before, *owner, all) && c.At.Sub(h.left[owner.UID]) > h.unheard() {
 		return "a child is deleted that is about to be orphaned: " + c.String()
 	}
 	switch former, isOrphan := orphaned[uid]; {
@@ -234,6 +237,16 @@ func (h observer) lostOrphan(
 		}
 	}
 	return ""
+}
+
+// unheard returns how long a reconcile that has begun before, or a request that is late, may act on an object as it was:
+// no write of a child says which version of its owner it is for.
+func (h observer) unheard() time.Duration {
+	d := time.Second/2 + h.latest()
+	if h.Stall > 0 {
+		d += longestStall
+	}
+	return d
 }
 
 // isOrphaning reports whether the owner of an object is one of the objects of the kinds, and is being deleted with
