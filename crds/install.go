@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -31,9 +32,13 @@ const installedByAnnotation = "fescue.dev/installed-by"
 // object, and is a conflict if there is one.
 const noVersion = "1"
 
+// ErrTerminating reports that a CRD is being deleted: it is gone when the last of its objects is.
+var ErrTerminating = errors.New("it is being deleted")
+
 // Apply creates or upgrades the CRD of a kind by server-side apply, and returns the fields that objects lose by that.
-// The API server may serve it later, or never: see Accepted. A CRD that changes meanwhile is a conflict. at is what
-// converts objects, if the kind has conversions, and by is the identity of this process.
+// The API server may serve it later, or never: see Accepted. A CRD that changes meanwhile is a conflict, and for one that
+// is being deleted it returns ErrTerminating. at is what converts objects, if the kind has conversions, and by is the
+// identity of this process.
 func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webhook, by string) ([]Dropped, error) {
 	object, err := Object(k, false)
 	if err != nil {
@@ -45,6 +50,9 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 	installed, err := installedOf(ctx, client, k)
 	if err != nil {
 		return nil, err
+	}
+	if installed.GetDeletionTimestamp() != nil {
+		return nil, fmt.Errorf("install CRD %s: %w", object.GetName(), ErrTerminating)
 	}
 	object.SetAnnotations(labels.Merge(object.GetAnnotations(), map[string]string{installedByAnnotation: by}))
 	// A process that was frozen meanwhile replaces no newer one.

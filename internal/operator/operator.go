@@ -302,10 +302,16 @@ func (p *operator) missing(ctx context.Context, k *kind.Kind) error {
 // missingDefinition returns what is missing of the CRD of a kind.
 func (p *operator) missingDefinition(ctx context.Context, k *kind.Kind) error {
 	err := p.definitions.Missing(ctx, k)
-	if _, isAbsent := errors.AsType[engine.Absent](err); isAbsent && p.installer.Waits() {
+	switch _, isAbsent := errors.AsType[engine.Absent](err); {
+	case isAbsent && p.installer.Waits():
 		return engine.Absent(
 			fmt.Sprintf(
 				"the CRD %s is missing or of another version: this process installs it when it becomes the leader",
+				k.Name()))
+	case isAbsent && p.installer.HasInstalled(k) && p.definitions.CRD(k) == nil:
+		return engine.Absent(
+			fmt.Sprintf(
+				"the API server does not serve %s, although this process has installed its CRD: if it was deleted, restart this process, or install it with 'fescue crd | kubectl apply --server-side -f -'",
 				k.Name()))
 	}
 	return err

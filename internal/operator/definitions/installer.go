@@ -74,13 +74,7 @@ func (i *Installer) RecheckOnceElected(ctx context.Context, e *engine.Engine) {
 // Install applies the CRD of a kind unless it has done so, or waits. The error is an engine.Absent if the API
 // server has rejected the CRD.
 func (i *Installer) Install(ctx context.Context, k *kind.Kind) error {
-	if i == nil || i.Waits() {
-		return nil
-	}
-	i.mu.Lock()
-	isInstalled := i.installed.Has(k)
-	i.mu.Unlock()
-	if isInstalled {
+	if i == nil || i.Waits() || i.HasInstalled(k) {
 		return nil
 	}
 	var at crds.Webhook
@@ -96,6 +90,9 @@ func (i *Installer) Install(ctx context.Context, k *kind.Kind) error {
 		}
 	}
 	dropped, err := crds.Apply(ctx, i.client, k, at, i.by)
+	if errors.Is(err, crds.ErrTerminating) {
+		return nil // the kind lets its objects go; that the CRD is gone then has it asked again
+	}
 	if err != nil {
 		var answer apierrors.APIStatus
 		if errors.As(err, &answer) && !apierrors.IsConflict(err) &&
@@ -112,4 +109,14 @@ func (i *Installer) Install(ctx context.Context, k *kind.Kind) error {
 	defer i.mu.Unlock()
 	i.installed.Insert(k)
 	return nil
+}
+
+// HasInstalled reports whether this process has installed the CRD of a kind.
+func (i *Installer) HasInstalled(k *kind.Kind) bool {
+	if i == nil {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.installed.Has(k)
 }
