@@ -2,20 +2,23 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject"
+	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
 
-// annotationInjected has the objects that were injected into a Pod, and their generations.
-const annotationInjected = "fescue.dev/injected"
+// labelClaims is on Pods whose author says what was injected into them.
+const labelClaims = "claims"
 
 // changePod creates a Pod that requests objects of a kind that injects, as it is with or without what they add, or
 // changes or deletes one.
@@ -28,19 +31,20 @@ func changePod(u user) {
 	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
 	pod.SetNamespace(namespace)
 	pod.SetName(fmt.Sprint("pod", u.random.IntN(3)))
-	pod.SetLabels(map[string]string{"app": []string{"a", "b"}[u.random.IntN(2)]})
+	ofPod := map[string]string{"app": []string{"a", "b"}[u.random.IntN(2)]}
 	annotations := map[string]string{k.InjectAnnotation: strings.Join(names, ", ")}
 	resource := u.resourceOf(k)
-	if of := u.store.Get(resource, types.NamespacedName{Namespace: namespace, Name: names[0]}); of != nil &&
-		u.random.IntN(3) > 0 {
-		annotations[annotationInjected] = injectedFrom(k, of)
+	claimed := u.store.Get(resource, types.NamespacedName{Namespace: namespace, Name: names[0]})
+	if claimed != nil && u.random.IntN(3) == 0 { // it stays if no webhook answers
+		annotations[inject.StatusAnnotation], ofPod[labelClaims] = injectedFrom(k, claimed), "yes"
 	}
+	pod.SetLabels(ofPod)
 	pod.SetAnnotations(annotations)
 	pods := u.resource(pod.GroupVersionKind()).GroupVersionResource
 	live := u.store.Get(pods, nameOf(pod))
 	switch {
 	case live == nil:
-		pod.Object["spec"] = map[string]any{"containers": []any{map[string]any{"name": "main", "image": "a"}}}
+		pod.Object["spec"] = map[string]any{"containers": []any{map[string]any{"name": "app", "image": "a"}}}
 		_, _ = u.store.Create(pods, namespace, pod, "user")
 	case u.random.IntN(2) == 0:
 		_ = u.store.Delete(pods, nameOf(pod), metav1.DeletePropagationBackground)
@@ -58,6 +62,57 @@ func injectedFrom(k *kind.Kind, object *unstructured.Unstructured) string {
 	return fmt.Sprintf(`{%q: {"generation": %d}}`, id, object.GetGeneration())
 }
 
+// misinjected returns what is wrong with what webhooks say that a new Pod has of the objects of kinds, as they are now:
+// they may not know the last version of an object, and know none that nobody has written.
+func (h observer) misinjected(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
+	if c.Before != nil || c.After.GetKind() != "Pod" || c.By != users || c.After.GetLabels()[labelClaims] != "" {
+		return ""
+	}
+	for injected, generation := range inject.InjectedInto(c.After.GetAnnotations()) {
+		i := slices.IndexFunc(h.Kinds,
+			func(k *kind.Kind) bool { return k.GroupVersionKind.GroupKind() == injected.Kind })
+		if i < 0 {
+			return fmt.Sprintf("a Pod has %s, which is of no kind: %s", injected, c)
+		}
+		id := injected.Kind.Kind + "/" + c.After.GetNamespace() + "/" + injected.Name
+		object := all[id]
+		if object == nil || c.At.Sub(object.GetCreationTimestamp().Time) < h.unheard() {
+			continue // a former object of the name may be known
+		}
+		if generation > object.GetGeneration() {
+			return fmt.Sprintf("a Pod has the generation %d of %s, which is at %d: %s", generation, id,
+				object.GetGeneration(), c)
+		}
+		if missing := missingOf(h.Kinds[i], object, c.After); generation == object.GetGeneration() && missing != "" {
+			return fmt.Sprintf("a Pod has %s, and lacks its %s: %s", id, missing, c)
+		}
+	}
+	return ""
+}
+
+// missingOf returns a container that an object adds and that a Pod does not have; it is empty if there is none.
+func missingOf(k *kind.Kind, object, pod *unstructured.Unstructured) string {
+	injection, err := inject.Of(k.NewBudget(), k, object.Object)
+	if err != nil {
+		return ""
+	}
+	part, err := injection.Part()
+	if err != nil {
+		return ""
+	}
+	var has corev1.Pod
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(pod.Object, &has); err != nil {
+		return err.Error()
+	}
+	for _, added := range slices.Concat(part.Spec.InitContainers, part.Spec.Containers) {
+		if !slices.ContainsFunc(slices.Concat(has.Spec.InitContainers, has.Spec.Containers),
+			func(c corev1.Container) bool { return c.Name == added.Name }) {
+			return "container " + added.Name
+		}
+	}
+	return ""
+}
+
 // misreported returns how the condition Injected of an object differs from what its Pods have of it.
 func misreported(k *kind.Kind, object *unstructured.Unstructured, live map[string]*unstructured.Unstructured) string {
 	if !k.Injects() {
@@ -67,8 +122,7 @@ func misreported(k *kind.Kind, object *unstructured.Unstructured, live map[strin
 	if err != nil {
 		return ""
 	}
-	present := injectedFrom(k, object)
-	ofObject, _, _ := strings.Cut(present, ":") // in any generation
+	of := inject.Object{Kind: k.GroupVersionKind.GroupKind(), Name: object.GetName()}
 	current, outdated, missing := 0, 0, 0
 	for _, pod := range live {
 		phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
@@ -79,11 +133,11 @@ func misreported(k *kind.Kind, object *unstructured.Unstructured, live map[strin
 		}
 		names := strings.Split(pod.GetAnnotations()[k.InjectAnnotation], ", ")
 		isSelected := injection.Selector() != nil && injection.Selector().Matches(labels.Set(pod.GetLabels()))
-		injected := pod.GetAnnotations()[annotationInjected]
+		generation, isInjected := inject.InjectedInto(pod.GetAnnotations())[of]
 		switch {
-		case injected == present:
+		case isInjected && generation == object.GetGeneration():
 			current++
-		case strings.HasPrefix(injected, ofObject+":"):
+		case isInjected:
 			outdated++
 		case isSelected || names[0] == object.GetName() || len(names) > 1 && names[1] == object.GetName():
 			missing++

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
@@ -66,11 +67,11 @@ func (h *history) operate(d time.Duration, kill bool) error {
 		h.tell("%s is of a former build", process.name)
 		kinds = h.former
 	}
-	e, err := h.engine(ctx, kinds, config, acting, elected)
+	e, pods, err := h.engine(ctx, kinds, config, acting, elected)
 	if err != nil {
 		return err
 	}
-	webhooks, err := h.webhooks.serve()
+	webhooks, err := h.webhooks.serve(ctx, pods)
 	if err != nil {
 		return err
 	}
@@ -103,17 +104,17 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	return nil
 }
 
-// engine returns that of an operator for kinds. It reads by config, and writes by acting.
+// engine returns that of an operator for kinds, and what injects into Pods. It reads by config, and writes by acting.
 func (h *history) engine(
 	ctx context.Context, kinds []*kind.Kind, config, acting *rest.Config, elected election.Election,
-) (*engine.Engine, error) {
+) (*engine.Engine, *admission.Pods, error) {
 	client, err := dynamic.NewForConfig(acting)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	caches, err := informers.NewClient(config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, r := range h.Served {
@@ -126,24 +127,28 @@ func (h *history) engine(
 	if h.Installs {
 		missing = installs.missing
 	}
-	pods, err := metadata.NewForConfig(config)
+	pods, missing, err := h.webhooks.injector(caching, kinds, missing)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	metadataOfPods, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
 	}
 	e, err := engine.New(engine.Config{
-		Client: client, Informers: caching, Mapper: mapper, Pods: pods,
+		Client: client, Informers: caching, Mapper: mapper, Pods: metadataOfPods,
 		Log: slog.New(errorLog{h}), Events: events{&h.notes}, Workers: h.Workers, Shards: elected.Shards(),
 		Missing: missing,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if h.Installs {
 		if err := installs.follow(ctx, e, kinds); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return e, e.Add(kinds...)
+	return e, pods, e.Add(kinds...)
 }
 
 // absent returns why a kind cannot run: its CRD is not there.

@@ -84,7 +84,10 @@ func (h *history) users(ctx context.Context) {
 	deeds := []deed{none, deleteObject, editObject, editObject, editObject}
 	if !h.Once {
 		deeds = append(deeds, deleteChild, alterChild, unmarkChild, releaseChild, copyChild, stray, hold, occupy,
-			changeRead, changePod)
+			changeRead)
+		if slices.ContainsFunc(h.Kinds, (*kind.Kind).Injects) {
+			deeds = append(deeds, changePod, changePod, changePod, changePod)
+		}
 	}
 	pause := func() { sleep(ctx, time.Duration(random.IntN(int(h.Disturbed)/(3*h.Objects+1)))) }
 	for range h.Objects {

@@ -57,7 +57,7 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 			found = append(found, seen.harm(c)...)
 		}
 		wrong := []string{seen.unheld(c, last), seen.reused(c, members), seen.letGoEarly(c, last),
-			rollouts.hurried(c, last)}
+			rollouts.hurried(c, last), seen.misinjected(c, last)}
 		if lost := seen.lostOrphan(c, last, orphaned); lost != "" && !isInherited && !seen.mayBeStray(c.Before) {
 			wrong = append(wrong, lost)
 		}
@@ -71,16 +71,7 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 			continue
 		}
 		last[idOf(object)] = object
-		if c.Before == nil {
-			owner := metav1.OwnerReference{UID: types.UID(object.GetLabels()[labelOwner])}
-			h.entries[idFor(object, owner)] = object.GetAnnotations()[annotationEntered]
-		}
-		if c.Before != nil && !hasNoLabel(c.Before) && hasNoLabel(object) {
-			h.unlabelled[object.GetUID()] = c.At
-		}
-		if c.Before != nil && c.Before.GetDeletionTimestamp() == nil && object.GetDeletionTimestamp() != nil {
-			h.left[object.GetUID()] = c.At
-		}
+		seen.note(c.At, c.Before, object)
 		for _, owner := range object.GetOwnerReferences() {
 			id := idFor(object, owner)
 			of := ownerIn(last, object, owner)
@@ -212,6 +203,21 @@ func (h observer) letGoEarly(c apiserver.Change, all map[string]*unstructured.Un
 	return ""
 }
 
+// note notes what later writes are judged by: when an object was made, lost its label, or began to be deleted.
+func (h observer) note(at time.Time, before, object *unstructured.Unstructured) {
+	if before == nil {
+		owner := metav1.OwnerReference{UID: types.UID(object.GetLabels()[labelOwner])}
+		h.entries[idFor(object, owner)] = object.GetAnnotations()[annotationEntered]
+		return
+	}
+	if !hasNoLabel(before) && hasNoLabel(object) {
+		h.unlabelled[object.GetUID()] = at
+	}
+	if before.GetDeletionTimestamp() == nil && object.GetDeletionTimestamp() != nil {
+		h.left[object.GetUID()] = at
+	}
+}
+
 // lostOrphan reports an object that a deletion with --cascade=orphan has left, and that anyone but a user deletes,
 // unless another object owns it by then. orphaned has the former owners of such objects, and all what exists.
 func (h observer) lostOrphan(
@@ -239,8 +245,8 @@ func (h observer) lostOrphan(
 	return ""
 }
 
-// unheard returns how long a reconcile that has begun before, or a request that is late, may act on an object as it was:
-// no write of a child says which version of its owner it is for.
+// unheard returns how long a reconcile that has begun before, a request that is late, or a webhook may go by an object as
+// it was: no write of a child says which version of its owner it is for.
 func (h observer) unheard() time.Duration {
 	d := time.Second/2 + h.latest()
 	if h.Stall > 0 {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +22,9 @@ import (
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // webhooks are those of the operators that run.
@@ -42,9 +45,32 @@ func (w *webhooks) configured() *apiserver.Webhooks {
 	return apiserver.NewWebhooks(mutating, validating, w.review)
 }
 
-// serve starts the webhooks of an operator.
-func (w *webhooks) serve() (*admission.Server, error) {
-	server, err := admission.New(admission.Config{Kinds: w.kinds, Log: w.log})
+// injector returns what injects into Pods for an operator that runs kinds, and follows what they miss. It is nil if no
+// kind injects.
+func (w *webhooks) injector(
+	caches *informers.Informers, kinds []*kind.Kind, missing func(context.Context, *kind.Kind) error,
+) (*admission.Pods, func(context.Context, *kind.Kind) error, error) {
+	if !slices.ContainsFunc(kinds, (*kind.Kind).Injects) {
+		return nil, missing, nil
+	}
+	pods, err := admission.NewPods(admission.PodsConfig{Informers: caches, Kinds: kinds, Log: w.log})
+	return pods, func(ctx context.Context, k *kind.Kind) error {
+		err := missing(ctx, k)
+		if _, isAbsent := errors.AsType[engine.Absent](err); err == nil || isAbsent {
+			pods.Follow(k, err)
+		}
+		return err
+	}, err
+}
+
+// serve starts the webhooks of an operator, which inject by pods until ctx ends; nil is nothing.
+func (w *webhooks) serve(ctx context.Context, pods *admission.Pods) (*admission.Server, error) {
+	config := admission.Config{Kinds: w.kinds, Log: w.log}
+	if pods != nil {
+		config.Injector = pods
+		go pods.Run(ctx)
+	}
+	server, err := admission.New(config)
 	if err != nil {
 		return nil, err
 	}
