@@ -245,8 +245,8 @@ func (h observer) lostOrphan(
 	return ""
 }
 
-// unheard returns how long a reconcile that has begun before, a request that is late, or a webhook may go by an object as
-// it was: no write of a child says which version of its owner it is for.
+// unheard returns how long a reconcile that has begun before, a late request, or a webhook may go by an object as it
+// was: no write of a child says which version of its owner it is for.
 func (h observer) unheard() time.Duration {
 	d := time.Second/2 + h.latest()
 	if h.Stall > 0 {
