@@ -32,7 +32,8 @@ const installedByAnnotation = "fescue.dev/installed-by"
 // object, and is a conflict if there is one.
 const noVersion = "1"
 
-// ErrTerminating reports that a CRD is being deleted: it is gone when the last of its objects is.
+// ErrTerminating reports that a CRD is being deleted: it is gone when the last of its objects is. Until then, it is that
+// of the kind.
 var ErrTerminating = errors.New("it is being deleted")
 
 // Apply creates or upgrades the CRD of a kind by server-side apply, and returns the fields that objects lose by that.
@@ -51,8 +52,12 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 	if err != nil {
 		return nil, err
 	}
+	var terminating error
 	if installed.GetDeletionTimestamp() != nil {
-		return nil, fmt.Errorf("install CRD %s: %w", object.GetName(), ErrTerminating)
+		terminating = fmt.Errorf("install CRD %s: %w", object.GetName(), ErrTerminating)
+		if installed.Annotations[HashAnnotation] == k.Hash {
+			return nil, terminating
+		}
 	}
 	object.SetAnnotations(labels.Merge(object.GetAnnotations(), map[string]string{installedByAnnotation: by}))
 	// A process that was frozen meanwhile replaces no newer one.
@@ -77,7 +82,7 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 	if err != nil {
 		return nil, fmt.Errorf("install CRD %s: %w", object.GetName(), err)
 	}
-	return droppedBy(installed, k.Definition()), nil
+	return droppedBy(installed, k.Definition()), terminating
 }
 
 // callOnlyAt has the version of a CRD that object names call a webhook, instead of what it calls now, and returns its

@@ -228,49 +228,60 @@ func TestLateInstallIsAConflict(t *testing.T) {
 	}
 }
 
-// A process that starts while a CRD is being deleted runs the kind for the objects that are left, leaves the CRD as it is, and installs it when it
-// is gone. It does not undo a later deletion, and says what to do.
+// A process that starts while a CRD is being deleted runs the kind for the objects that are left, and installs the CRD when it is gone. Until then, it
+// leaves it as it is, if it is that of its own version of the kind. It does not undo a later deletion, and says what to do.
 func TestInstallsWhatWasBeingDeleted(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
-	dir, old, _, _ := c.twoVersions()
-	things := old[0].GroupVersionResource()
-	require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, old, crds.Webhook{}))
-	held := func(finalizers string) {
-		_, err := c.client.Resource(things).Namespace(c.namespace).Patch(t.Context(), "last", types.MergePatchType,
-			[]byte(`{"metadata": {"finalizers": `+finalizers+`}}`), metav1.PatchOptions{})
-		require.NoError(t, err)
-	}
-	require.True(t, testcluster.WaitUntil(func() bool { return c.tryCreate(things, "Thing", "last", map[string]any{"text": "x"}) }))
-	held(`["example.com/held"]`)
-	remove := func() {
-		require.NoError(t, c.client.Resource(definitions).Delete(t.Context(), old[0].Name(), metav1.DeleteOptions{}))
-	}
-	remove()
-	installed := func() *unstructured.Unstructured {
-		crd, err := c.client.Resource(definitions).Get(t.Context(), old[0].Name(), metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return &unstructured.Unstructured{}
-		}
-		require.NoError(t, err)
-		return crd
-	}
+	for name, isUpgraded := range map[string]bool{"of the same version": false, "of another version": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			dir, before, newDir, newer := c.twoVersions()
+			kinds, text := before, "y"
+			if isUpgraded {
+				dir, kinds, text = newDir, newer, "new y"
+			}
+			things := before[0].GroupVersionResource()
+			require.NoError(t, testcluster.InstallCRDs(t.Context(), c.client, before, crds.Webhook{}))
+			hold := func(finalizers string) {
+				_, err := c.client.Resource(things).Namespace(c.namespace).Patch(t.Context(), "last", types.MergePatchType,
+					[]byte(`{"metadata": {"finalizers": `+finalizers+`}}`), metav1.PatchOptions{})
+				require.NoError(t, err)
+			}
+			require.True(t, testcluster.WaitUntil(func() bool { return c.tryCreate(things, "Thing", "last", map[string]any{"text": "x"}) }))
+			hold(`["example.com/held"]`)
+			remove := func() {
+				require.NoError(t, c.client.Resource(definitions).Delete(t.Context(), before[0].Name(), metav1.DeleteOptions{}))
+			}
+			remove()
+			installed := func() *unstructured.Unstructured {
+				crd, err := c.client.Resource(definitions).Get(t.Context(), before[0].Name(), metav1.GetOptions{})
+				if apierrors.IsNotFound(err) {
+					return &unstructured.Unstructured{}
+				}
+				require.NoError(t, err)
+				return crd
+			}
 
-	o := c.launchAs(c.installer(append(kindtest.Shipped(t), old...)), "--install-crds", "--shipped-kinds=false", "--kinds", dir)
-	o.awaitLog("kind is running")
-	leaving := installed()
-	require.NotNil(t, leaving.GetDeletionTimestamp())
-	require.Equal(t, "test", leaving.GetAnnotations()["fescue.dev/installed-by"])
+			o := c.launchAs(c.installer(append(kindtest.Shipped(t), kinds...)), "--install-crds", "--shipped-kinds=false", "--kinds", dir)
+			o.awaitLog("kind is running")
+			leaving := installed()
+			require.NotNil(t, leaving.GetDeletionTimestamp())
+			require.Equal(t, kinds[0].Hash, leaving.GetAnnotations()[crds.HashAnnotation])
+			require.Equal(t, isUpgraded, leaving.GetAnnotations()["fescue.dev/installed-by"] != "test")
 
-	held("null")
-	require.True(t, testcluster.WaitUntil(func() bool { return c.tryCreate(things, "Thing", "first", map[string]any{"text": "y"}) }))
-	require.True(t, testcluster.WaitUntil(func() bool { return c.appliedText("first") == "y" }))
-	require.NotEqual(t, leaving.GetUID(), installed().GetUID())
+			hold("null")
+			require.True(t, testcluster.WaitUntil(func() bool { return c.tryCreate(things, "Thing", "first", map[string]any{"text": "y"}) }))
+			require.True(t, testcluster.WaitUntil(func() bool { return c.appliedText("first") == text }))
+			require.NotEqual(t, leaving.GetUID(), installed().GetUID())
+			require.NotContains(t, o.log.String(), "was deleted after this process had installed it")
 
-	remove()
-	o.awaitLog("although this process has installed its CRD: if it was deleted, restart this process")
-	require.Empty(t, installed().GetName())
-	require.Zero(t, o.stop())
+			remove()
+			o.awaitLog("the CRD " + before[0].Name() + " was deleted after this process had installed it: restart this process")
+			require.Empty(t, installed().GetName())
+			require.Zero(t, o.stop())
+		})
+	}
 }
 
 // appliedText returns what the child of a Thing has; it is empty if there is none.

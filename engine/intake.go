@@ -277,11 +277,11 @@ func (i *intake) mayBeLost(resource schema.GroupVersionResource, child *unstruct
 		return
 	}
 	owner := i.types.ownerName(child, holder.Name)
-	object := i.records.newest(owner, func() *unstructured.Unstructured { return i.objects.Get(owner) })
-	if object == nil || object.GetUID() != holder.UID || i.records.isDeleted(owner, child.GetUID()) {
+	if i.records.isDeleted(owner, child.GetUID()) {
 		return
 	}
-	i.records.addLost(owner, holder.UID, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)})
+	i.records.addLost(owner, holder.UID, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)},
+		func() *unstructured.Unstructured { return i.objects.Get(owner) })
 }
 
 // ofStrays handles the events of the unmanaged objects that have the labels of a set. It queues the objects of whose

@@ -22,7 +22,8 @@ func (r *reconciliation) readLost(ctx context.Context, object *unstructured.Unst
 	for _, missing := range plan.Missing(r.kind, object, v, time.Now()) {
 		where := lostChild{missing.Resource, cache.MetaObjectToName(missing.Object)}
 		if uid := missing.Object.GetUID(); uid != "" {
-			r.records.addLost(owner, object.GetUID(), uid, where)
+			r.records.addLost(owner, object.GetUID(), uid, where,
+				func() *unstructured.Unstructured { return object })
 			continue
 		}
 		live, err := r.read(ctx, where)

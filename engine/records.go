@@ -124,11 +124,16 @@ func (k *record) lose(child types.UID, where lostChild) {
 	k.lost[child] = where
 }
 
-// addLost has the next reconcile of an object read a child that no cache has.
-func (r *records) addLost(name cache.ObjectName, uid, child types.UID, where lostChild) {
+// addLost has the next reconcile of an object read a child that no cache has. Nothing is done if the name has another
+// object by now, as the last write or the cache, which is read under the lock, shows.
+func (r *records) addLost(
+	name cache.ObjectName, uid, child types.UID, where lostChild, read func() *unstructured.Unstructured,
+) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.record(name, uid).lose(child, where)
+	if object := r.newer(name, read()); object != nil && object.GetUID() == uid {
+		r.record(name, uid).lose(child, where)
+	}
 }
 
 // lostOf returns the children of an object that no cache has.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/engine/children"
@@ -36,4 +37,27 @@ func TestMemoryIsOfOneObject(t *testing.T) {
 	require.NotSame(t, memory, m.memoryOf(owner), "the name has another object")
 	m.forget(name)
 	require.Empty(t, m.byObject)
+}
+
+// A child that an event shows to be lost is one of the object that its name has now: the record of the next object stays as it is.
+func TestLostChildOfAFormerObject(t *testing.T) {
+	t.Parallel()
+	former, next := version("former", "9"), version("next", "12")
+	name, m := cache.MetaObjectToName(former), newRecords()
+	lose := func(cached *unstructured.Unstructured) {
+		m.addLost(name, "former", "child", lostChild{pods, name}, func() *unstructured.Unstructured { return cached })
+	}
+	lose(nil)
+	require.Empty(t, m.byObject, "it is gone")
+	lose(former)
+	require.Len(t, m.lostOf(name, "former"), 1)
+
+	m.rememberObject(name, next)
+	lose(former) // the cache is behind
+	require.True(t, m.hasObject(name))
+	m.forget(name)
+	m.memoryOf(next)
+	lose(next)
+	require.Empty(t, m.lostOf(name, "former"))
+	require.Empty(t, m.lostOf(name, "next"))
 }

@@ -64,7 +64,11 @@ type deletedChild struct {
 func (r *records) newest(name cache.ObjectName, read func() *unstructured.Unstructured) *unstructured.Unstructured {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	cached := read()
+	return r.newer(name, read())
+}
+
+// newer returns the newer of a cached object and what was last written of it. The caller holds the lock.
+func (r *records) newer(name cache.ObjectName, cached *unstructured.Unstructured) *unstructured.Unstructured {
 	if known := r.byObject[name]; cached != nil && known != nil && known.isNewer(cached) {
 		return known.object
 	}

@@ -29,7 +29,10 @@ func (k *Kind) ReadOfChildren() *parts.Set {
 	if observed.Whole {
 		return observed
 	}
-	read := observed.Elements
+	read := observed.Elements // as of a loop over all
+	if read != nil && len(k.Sets) > 0 {
+		read = read.Union(read.Elements)
+	}
 	for name, child := range observed.Fields {
 		if !k.Corrected.Names[name] && !k.Corrected.Computed && !k.Corrected.All {
 			continue // it is a child of another kind of the package

@@ -35,6 +35,16 @@ func TestWhatIsReadOfChildren(t *testing.T) {
 		[]string{"status", "phase"}), k.ReadOfChildren())
 }
 
+// A loop over all that is observed reads children, and the members of sets.
+func TestWhatALoopOverAllReads(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(childrenText, "\t\timages:", "\t\tnodes: [for _, list in observed for m in list {m.spec.nodeName}]\n\t\timages:", 1)
+	k := kindtest.From(t, text)[0]
+	pod := map[string]any{"spec": map[string]any{"nodeName": "n", "hostname": "h"}}
+	require.Equal(t, map[string]any{"spec": map[string]any{"nodeName": "n"}}, k.ReadOfChild("pods", pod))
+	require.Equal(t, "n", k.ReadOfChildren().In(pod).(map[string]any)["spec"].(map[string]any)["nodeName"])
+}
+
 // The fields of a child are compared if its update policy may be Apply for some object.
 func TestConditionalUpdatePolicy(t *testing.T) {
 	t.Parallel()

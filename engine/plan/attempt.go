@@ -113,7 +113,7 @@ func (a *Attempt) Done(done *Changes, now time.Time) {
 	}
 	switch {
 	case len(a.todo.Find) > 0:
-		a.view = a.view.withStrays(append(done.Found, a.todo.Find...)) // what was not found is not asked for again
+		a.view = a.view.withStrays(a.todo.Find, done.Found)
 		return
 	case a.todo.Try != nil:
 		return

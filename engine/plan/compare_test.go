@@ -74,7 +74,7 @@ func (w *world) asked(p *Plan, v *View) *View {
 	for i := range unknown {
 		unknown[i].Objects = WithLabels(w.strays, unknown[i].Labels)
 	}
-	return v.withStrays(unknown)
+	return v.withStrays(unknown, nil)
 }
 
 // compare returns the writes for the object.

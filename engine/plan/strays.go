@@ -28,7 +28,8 @@ func (s Strays) isFor(others Strays) bool {
 
 // straysOf returns what a set of a plan asks for; ok is false if it takes no strays.
 func (p *Plan) straysOf(child kind.Child) (asked Strays, ok bool) {
-	if child.Set == nil || !child.Set.DeleteStrays {
+	isKept := p.Leaving && child.Phase == ""
+	if child.Set == nil || !child.Set.DeleteStrays || child.Set.Ordered || isKept {
 		return Strays{}, false
 	}
 	template, _, err := unstructured.NestedStringMap(child.Template, "metadata", "labels")
@@ -48,10 +49,14 @@ func (p *Plan) unknownStrays(v *View) (unknown []Strays) {
 	return unknown
 }
 
-// withStrays returns the view with more strays.
-func (v *View) withStrays(found []Strays) *View {
+// withStrays returns the view with what a World has found of asked, which is not asked for again. What sets have asked
+// for before with other labels is dropped: the World goes by the last question.
+func (v *View) withStrays(asked, found []Strays) *View {
+	isAskedAnew := func(s Strays) bool {
+		return slices.ContainsFunc(asked, func(a Strays) bool { return a.Set == s.Set })
+	}
 	next := *v
-	next.Strays = slices.Concat(v.Strays, found)
+	next.Strays = slices.Concat(slices.DeleteFunc(slices.Clone(v.Strays), isAskedAnew), found, asked)
 	return &next
 }
 

@@ -1,12 +1,14 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
@@ -52,5 +54,39 @@ func TestStraysAreAskedForOnce(t *testing.T) {
 			require.ElementsMatch(t, test.want, done)
 			require.Equal(t, test.want[0], done[0])
 		})
+	}
+}
+
+// A World goes by the last question of a set, so what was asked with other labels is asked again.
+func TestStraysOfOtherLabelsAreForgotten(t *testing.T) {
+	t.Parallel()
+	before, after := Strays{Set: "pods", Namespace: "n", Labels: map[string]string{"v": "1"}}, Strays{Set: "pods", Namespace: "n", Labels: map[string]string{"v": "2"}}
+	other := Strays{Set: "others", Namespace: "n", Labels: before.Labels}
+	v := (&View{}).withStrays([]Strays{before, other}, nil).withStrays([]Strays{after}, []Strays{after})
+	for _, s := range v.Strays {
+		require.False(t, before.isFor(s))
+	}
+	require.True(t, slices.ContainsFunc(v.Strays, other.isFor))
+	require.True(t, slices.ContainsFunc(v.Strays, after.isFor))
+}
+
+// A set that takes no strays asks for none: one in order, and one that stays until its object has left its phases.
+func TestSetsThatAskForNoStrays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(1, "m"))
+	p := Decide(w.kind, w.owner, w.view(), now)
+	require.Len(t, p.unknownStrays(w.view()), 1)
+	child := p.Children[0]
+	for name, change := range map[string]func(*Plan, *kind.Set){
+		"in order": func(_ *Plan, s *kind.Set) { s.Ordered = true },
+		"kept":     func(p *Plan, _ *kind.Set) { p.Leaving = true },
+		"ignored":  func(_ *Plan, s *kind.Set) { s.DeleteStrays = false },
+	} {
+		p, set := *p, *child.Set
+		change(&p, &set)
+		of := child
+		of.Set = &set
+		_, asks := p.straysOf(of)
+		require.False(t, asks, name)
 	}
 }

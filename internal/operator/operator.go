@@ -308,10 +308,10 @@ func (p *operator) missingDefinition(ctx context.Context, k *kind.Kind) error {
 			fmt.Sprintf(
 				"the CRD %s is missing or of another version: this process installs it when it becomes the leader",
 				k.Name()))
-	case isAbsent && p.installer.HasInstalled(k) && p.definitions.CRD(k) == nil:
+	case isAbsent && p.installer.HasInstalled(k) && p.definitions.IsDeleted(k):
 		return engine.Absent(
 			fmt.Sprintf(
-				"the API server does not serve %s, although this process has installed its CRD: if it was deleted, restart this process, or install it with 'fescue crd | kubectl apply --server-side -f -'",
+				"the CRD %s was deleted after this process had installed it: restart this process, or install it with 'fescue crd | kubectl apply --server-side -f -'",
 				k.Name()))
 	}
 	return err

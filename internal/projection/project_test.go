@@ -23,7 +23,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
-// kept is what of a decoded value is kept, as the documentation of Fields says.
+// kept is what of a decoded value is kept, as the documentation of parts.Set says.
 func kept(value any, f *parts.Set) any {
 	if f.Whole {
 		return value

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,6 +45,8 @@ type definition struct {
 	known  chan struct{}
 	once   sync.Once
 	synced func() bool
+	// deleted means that the CRD was there and is gone.
+	deleted atomic.Bool
 }
 
 // knownTimeout bounds how long a kind waits until its CRD was read.
@@ -66,13 +69,13 @@ func (d *Definitions) Watch(ctx context.Context, k *kind.Kind) error {
 		return err
 	}
 	registration, err := of.cache.Handle(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { d.Changed(k, true) },
+		AddFunc: func(any) { of.deleted.Store(false); d.Changed(k, true) },
 		UpdateFunc: func(before, after any) {
 			a, okA := before.(*unstructured.Unstructured)
 			b, okB := after.(*unstructured.Unstructured)
 			d.Changed(k, okA && okB && fmt.Sprint(problemOf(k, a)) != fmt.Sprint(problemOf(k, b)))
 		},
-		DeleteFunc: func(any) { d.Changed(k, true) },
+		DeleteFunc: func(any) { of.deleted.Store(true); d.Changed(k, true) },
 	})
 	if err != nil {
 		return err
@@ -134,6 +137,9 @@ func (d *Definitions) CRD(k *kind.Kind) *unstructured.Unstructured {
 	}
 	return of.cache.Get(cache.ObjectName{Name: k.Name()})
 }
+
+// IsDeleted reports whether the CRD of a kind was there and is gone.
+func (d *Definitions) IsDeleted(k *kind.Kind) bool { return d.get(k).deleted.Load() }
 
 // IsOtherVersion reports whether the CRD of a kind belongs to another version of the kind.
 func (d *Definitions) IsOtherVersion(k *kind.Kind) bool {

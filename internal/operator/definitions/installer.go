@@ -90,10 +90,8 @@ func (i *Installer) Install(ctx context.Context, k *kind.Kind) error {
 		}
 	}
 	dropped, err := crds.Apply(ctx, i.client, k, at, i.by)
-	if errors.Is(err, crds.ErrTerminating) {
-		return nil // the kind lets its objects go; that the CRD is gone then has it asked again
-	}
-	if err != nil {
+	isTerminating := errors.Is(err, crds.ErrTerminating)
+	if err != nil && !isTerminating {
 		var answer apierrors.APIStatus
 		if errors.As(err, &answer) && !apierrors.IsConflict(err) &&
 			answer.Status().Code < http.StatusInternalServerError &&
@@ -104,6 +102,9 @@ func (i *Installer) Install(ctx context.Context, k *kind.Kind) error {
 	}
 	for _, d := range dropped {
 		i.dropped(k, d)
+	}
+	if isTerminating {
+		return nil // the kind lets its objects go; when the CRD is gone, this is asked again
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
