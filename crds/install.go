@@ -32,8 +32,7 @@ const installedByAnnotation = "fescue.dev/installed-by"
 // object, and is a conflict if there is one.
 const noVersion = "1"
 
-// ErrTerminating reports that a CRD is being deleted: it is gone when the last of its objects is. Until then, it is that
-// of the kind.
+// ErrTerminating reports that a CRD is being deleted: it is that of the kind until the last of its objects is gone.
 var ErrTerminating = errors.New("it is being deleted")
 
 // Apply creates or upgrades the CRD of a kind by server-side apply, and returns the fields that objects lose by that.
