@@ -59,7 +59,7 @@ func (r rollouts) hurried(c apiserver.Change, all map[string]*unstructured.Unstr
 			if r.late.Has(set) {
 				continue
 			}
-			most := r.mayBeMissing(k, c.Before, r.deleted[set], all)
+			most := r.mayBeMissing(k, c, r.deleted[set], all)
 			if r.deleted[set]++; most >= 0 && r.deleted[set] > most {
 				return fmt.Sprintf("more than %d members of a set are deleted at once: %s", most, c)
 			}
@@ -75,14 +75,18 @@ func idBefore(member *unstructured.Unstructured) string {
 }
 
 // mayBeMissing returns how many ready members of the set of an object may be deleted at once, of which some are
-// deleted; -1 if that is not known. all is what existed before.
+// deleted; -1 if that is not known, as shortly after the owner was edited. all is what existed before.
 func (r rollouts) mayBeMissing(
-	k *kind.Kind, member *unstructured.Unstructured, deleted int, all map[string]*unstructured.Unstructured,
+	k *kind.Kind, c apiserver.Change, deleted int, all map[string]*unstructured.Unstructured,
 ) int {
+	member := c.Before
 	for _, owner := range all {
 		if string(owner.GetUID()) != member.GetLabels()[labelOwner] || owner.GroupVersionKind() != k.GroupVersionKind ||
 			owner.GetDeletionTimestamp() != nil {
 			continue
+		}
+		if c.At.Sub(r.edited[owner.GetUID()]) < (observer{r.history}).unheard() {
+			return -1
 		}
 		members := r.childrenOf(k, owner, all)
 		observed, err := r.observed(k, owner, members, all)

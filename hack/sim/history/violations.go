@@ -203,7 +203,8 @@ func (h observer) letGoEarly(c apiserver.Change, all map[string]*unstructured.Un
 	return ""
 }
 
-// note notes what later writes are judged by: when an object was made, lost its label, or began to be deleted.
+// note notes what later writes are judged by: when an object was made, was edited, lost its label, or began to be
+// deleted.
 func (h observer) note(at time.Time, before, object *unstructured.Unstructured) {
 	if before == nil {
 		owner := metav1.OwnerReference{UID: types.UID(object.GetLabels()[labelOwner])}
@@ -215,6 +216,9 @@ func (h observer) note(at time.Time, before, object *unstructured.Unstructured) 
 	}
 	if before.GetDeletionTimestamp() == nil && object.GetDeletionTimestamp() != nil {
 		h.left[object.GetUID()] = at
+	}
+	if before.GetGeneration() != object.GetGeneration() {
+		h.edited[object.GetUID()] = at
 	}
 }
 
