@@ -32,6 +32,7 @@ func (r *reconciliation) readLost(ctx context.Context, object *unstructured.Unst
 			return err
 		case err == nil && children.BelongsTo(live, object, r.kind) && !r.records.isDeleted(owner, live.GetUID()):
 			v.Children = append(v.Children, children.Of(where.resource, live))
+			v.Unwatched = v.Unwatched || live.GetDeletionTimestamp() != nil
 		}
 	}
 	for uid, lost := range r.records.lostOf(owner, object.GetUID()) {
@@ -48,6 +49,7 @@ func (r *reconciliation) readLost(ctx context.Context, object *unstructured.Unst
 			return err
 		default:
 			v.Children = append(v.Children, children.Of(lost.resource, live))
+			v.Unwatched = v.Unwatched || live.GetDeletionTimestamp() != nil
 		}
 	}
 	return nil

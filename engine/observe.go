@@ -129,6 +129,7 @@ func (r *reconciliation) readKnown(ctx context.Context, object *unstructured.Uns
 			return fmt.Errorf("read %s %s/%s: %w", mapping.Resource.Resource, known.Namespace, known.Name, err)
 		}
 		live.SetManagedFields(nil)
+		v.Unwatched = v.Unwatched || live.GetDeletionTimestamp() != nil
 		if child := children.Of(mapping.Resource, live); children.IsOwnedBy(live, object) {
 			v.Children = append(v.Children, child)
 		} else {

@@ -322,6 +322,33 @@ func TestRecordedPodThatLostItsLabel(t *testing.T) {
 	})
 }
 
+// No event shows that a recorded Pod is gone that lost its label while it was being deleted, so it is read again.
+func TestRecordedPodThatGoesWithoutItsLabel(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(c *onceCluster) {
+		kill := c.start()
+		c.pass(10 * time.Second)
+		c.expect(1, 2, "RUNNING", "pod-1", "")
+		kill()
+		live, err := c.client.Tracker().Get(pods, "default", "a-pod")
+		require.NoError(t, err)
+		pod := live.(*unstructured.Unstructured).DeepCopy()
+		isLeaving(pod)
+		unstructured.RemoveNestedField(pod.Object, "metadata", "labels", children.LabelOwnerUID)
+		c.forceDelete() // for watches, which do not select it
+		var isGone atomic.Bool
+		c.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return !isGone.Load(), pod, nil
+		})
+		defer c.start()()
+		c.pass(time.Minute)
+		c.expect(1, 2, "RUNNING", "pod-1", "")
+		isGone.Store(true)
+		c.pass(10 * time.Second)
+		c.expect(1, 3, "RUNNING", "pod-1", "ChildGone")
+	})
+}
+
 func (c *onceCluster) deleteAt() {
 	require.NoError(c.t, c.client.Tracker().Delete(c.kind.GroupVersionResource(), "default", "a"))
 }

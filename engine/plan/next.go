@@ -57,6 +57,8 @@ const (
 	// lingeringRecheck is how often to ask whether the namespace of an object is being deleted that waits in a phase
 	// after its own deletion: nothing reports that for an object without children.
 	lingeringRecheck = 10 * time.Second
+	// unwatchedRecheck is how often to read a child that is being deleted and lost the label by which it is watched.
+	unwatchedRecheck = 10 * time.Second
 )
 
 // Recheck returns after which time to reconcile in case an event for which the object waits never comes; 0 means never.
@@ -66,6 +68,8 @@ func (o *Outcome) Recheck() time.Duration {
 		return waitingRecheck
 	case o.lingers:
 		return lingeringRecheck
+	case o.isUnwatched:
+		return unwatchedRecheck
 	}
 	return 0
 }

@@ -57,6 +57,8 @@ type Outcome struct {
 	// isOver means that nothing holds back the deletion of an object any longer, and lingers that one waits in a phase,
 	// so that its namespace has to be asked for again.
 	isOver, lingers bool
+	// isUnwatched means that no event shows when a child is gone that is being deleted.
+	isUnwatched bool
 	// isDoubted means that the status lists places in which the caches have no child.
 	isDoubted bool
 	// isUnfinished means that there is more to write, or to decide, than one reconcile may, and isPending that
@@ -80,7 +82,7 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) *Outcome {
 		Leaving: c.Leaving, Altered: c.Altered,
 	}
 	o.Waiting = o.Waiting || c.Waiting || len(c.Leaving) > 0
-	o.Abandoned, o.lingers = v.Abandoned, p.lingers()
+	o.Abandoned, o.lingers, o.isUnwatched = v.Abandoned, p.lingers(), v.Unwatched
 	o.isOver = p.isOver() && len(c.Leaving) == 0 && !done.IsObstructed() &&
 		(v.isSure(p.Object) || !children.Reaches(p.Kind, p.Object))
 	if len(p.Transitions) > 0 {
@@ -215,7 +217,7 @@ func stayInPhase(p *Plan, o *Outcome, problem *Problem) (*Plan, *Outcome) {
 	return instead, &Outcome{
 		States: o.States, Children: o.Children, NotReadySince: o.NotReadySince, Uptake: o.Uptake,
 		Obstacles: Obstacles{Held: true}, Stalled: problem,
-		former: o.former, inventory: heldInventory(instead, o),
+		former: o.former, inventory: heldInventory(instead, o), isUnwatched: o.isUnwatched,
 	}
 }
 

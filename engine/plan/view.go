@@ -51,6 +51,8 @@ type View struct {
 	hidesStatus bool
 	// Orphaning means that the object was seen while the garbage collector took its owner references off the children.
 	Orphaning bool
+	// Unwatched means that a child is being deleted and is in no cache, so that no event shows when it is gone.
+	Unwatched bool
 	// Unread are the types of which some children could not be read from the API server, and why.
 	Unread map[schema.GroupVersionKind]error
 
