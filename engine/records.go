@@ -51,12 +51,17 @@ func newRecords() *records {
 		normalized: children.NewNormalized()}
 }
 
-// record returns the record of an object, which is a new one if that of its name is of a former object. The caller
-// holds the lock.
+// record returns the record of an object, which is a new one if that of its name is of a former object. What was
+// written for the children of that is still awaited: their names may be the same. The caller holds the lock.
 func (r *records) record(name cache.ObjectName, uid types.UID) *record {
 	known := r.byObject[name]
 	if known == nil || known.uid != uid {
-		known = &record{uid: uid}
+		next := &record{uid: uid}
+		if known != nil {
+			next.children, next.deleted = known.children, known.deleted
+			next.answered, next.since = known.answered, known.since
+		}
+		known = next
 		r.byObject[name] = known
 	}
 	return known

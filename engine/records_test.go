@@ -39,6 +39,22 @@ func TestMemoryIsOfOneObject(t *testing.T) {
 	require.Empty(t, m.byObject)
 }
 
+// What was written for the children of a former object is awaited by the next one of its name, whose children may have the same names.
+func TestWritesOfAFormerObjectAreAwaited(t *testing.T) {
+	t.Parallel()
+	former, next := version("former", "9"), version("next", "12")
+	name, m, c := cache.MetaObjectToName(former), newRecords(), &fixedCaches{version: "10"}
+	m.rememberObject(name, former)
+	m.rememberChild(name, "former", pods, version("child", "11"))
+	m.keep(name, "next", m.memoryOf(next))
+	require.False(t, m.hasObject(name))
+	isSeen, _ := m.seen(name, c)
+	require.False(t, isSeen)
+	c.version = "11"
+	isSeen, _ = m.seen(name, c)
+	require.True(t, isSeen)
+}
+
 // A child that an event shows to be lost is one of the object that its name has now: the record of the next object stays as it is.
 func TestLostChildOfAFormerObject(t *testing.T) {
 	t.Parallel()
