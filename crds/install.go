@@ -36,9 +36,9 @@ const noVersion = "1"
 var ErrTerminating = errors.New("it is being deleted")
 
 // Apply creates or upgrades the CRD of a kind by server-side apply, and returns the fields that objects lose by that.
-// The API server may serve it later, or never: see Accepted. A CRD that changes meanwhile is a conflict; one that is
-// being deleted is ErrTerminating. at is what converts objects, if the kind has conversions, and by is the identity of
-// this process.
+// The API server may serve it later, or never: see Accepted. A CRD that changes meanwhile is a conflict. Apply returns
+// ErrTerminating for one that is being deleted, and writes it only if it belongs to another version of the kind. at is
+// what converts objects, if the kind has conversions, and by is the identity of this process.
 func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webhook, by string) ([]Dropped, error) {
 	object, err := Object(k, false)
 	if err != nil {

@@ -229,7 +229,7 @@ func TestLateInstallIsAConflict(t *testing.T) {
 }
 
 // A process that starts while a CRD is being deleted runs the kind for the objects that are left, and installs the CRD when it is gone. Until then, it
-// leaves it as it is, if it is that of its own version of the kind. It does not undo a later deletion, and says what to do.
+// writes the CRD only if that belongs to another version of the kind. It does not undo a later deletion, and logs what to do.
 func TestInstallsWhatWasBeingDeleted(t *testing.T) {
 	t.Parallel()
 	for name, isUpgraded := range map[string]bool{"of the same version": false, "of another version": true} {

@@ -19,6 +19,10 @@ import (
 // to be lost, and those that would not be created.
 func (r *reconciliation) readLost(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
 	owner := cache.MetaObjectToName(object)
+	add := func(where lostChild, live *unstructured.Unstructured) {
+		v.Children = append(v.Children, children.Of(where.resource, live))
+		v.Unwatched = v.Unwatched || live.GetDeletionTimestamp() != nil
+	}
 	for _, missing := range plan.Missing(r.kind, object, v, time.Now()) {
 		where := lostChild{missing.Resource, cache.MetaObjectToName(missing.Object)}
 		if uid := missing.Object.GetUID(); uid != "" {
@@ -31,8 +35,7 @@ func (r *reconciliation) readLost(ctx context.Context, object *unstructured.Unst
 		case err != nil && !apierrors.IsNotFound(err):
 			return err
 		case err == nil && children.BelongsTo(live, object, r.kind) && !r.records.isDeleted(owner, live.GetUID()):
-			v.Children = append(v.Children, children.Of(where.resource, live))
-			v.Unwatched = v.Unwatched || live.GetDeletionTimestamp() != nil
+			add(where, live)
 		}
 	}
 	for uid, lost := range r.records.lostOf(owner, object.GetUID()) {
@@ -48,8 +51,7 @@ func (r *reconciliation) readLost(ctx context.Context, object *unstructured.Unst
 		case err != nil:
 			return err
 		default:
-			v.Children = append(v.Children, children.Of(lost.resource, live))
-			v.Unwatched = v.Unwatched || live.GetDeletionTimestamp() != nil
+			add(lost, live)
 		}
 	}
 	return nil

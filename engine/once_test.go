@@ -120,6 +120,15 @@ func (c *onceCluster) start() (kill func()) {
 	return kill
 }
 
+// recordPod runs an operator until the status has the Pod.
+func (c *onceCluster) recordPod() {
+	c.t.Helper()
+	kill := c.start()
+	c.pass(10 * time.Second)
+	c.expect(1, 2, "RUNNING", "pod-1", "")
+	kill()
+}
+
 func (c *onceCluster) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -304,10 +313,7 @@ func TestUnrecordedPodWithoutAnOperator(t *testing.T) {
 func TestRecordedPodThatLostItsLabel(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(c *onceCluster) {
-		kill := c.start()
-		c.pass(10 * time.Second)
-		c.expect(1, 2, "RUNNING", "pod-1", "")
-		kill()
+		c.recordPod()
 		c.change(func(pod *unstructured.Unstructured) {
 			unstructured.RemoveNestedField(pod.Object, "metadata", "labels", children.LabelOwnerUID)
 		})
@@ -326,10 +332,7 @@ func TestRecordedPodThatLostItsLabel(t *testing.T) {
 func TestRecordedPodThatGoesWithoutItsLabel(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(c *onceCluster) {
-		kill := c.start()
-		c.pass(10 * time.Second)
-		c.expect(1, 2, "RUNNING", "pod-1", "")
-		kill()
+		c.recordPod()
 		live, err := c.client.Tracker().Get(pods, "default", "a-pod")
 		require.NoError(t, err)
 		pod := live.(*unstructured.Unstructured).DeepCopy()

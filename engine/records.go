@@ -55,16 +55,16 @@ func newRecords() *records {
 // written for the children of that is still awaited: their names may be the same. The caller holds the lock.
 func (r *records) record(name cache.ObjectName, uid types.UID) *record {
 	known := r.byObject[name]
-	if known == nil || known.uid != uid {
-		next := &record{uid: uid}
-		if known != nil {
-			next.children, next.deleted = known.children, known.deleted
-			next.answered, next.since = known.answered, known.since
-		}
-		known = next
-		r.byObject[name] = known
+	if known != nil && known.uid == uid {
+		return known
 	}
-	return known
+	next := &record{uid: uid}
+	if known != nil {
+		next.children, next.deleted, next.answered, next.since = known.children, known.deleted, known.answered,
+			known.since
+	}
+	r.byObject[name] = next
+	return next
 }
 
 // drop drops the writes of an object once everything of them is seen, and its record if nothing is left in it. The

@@ -55,7 +55,7 @@ func TestWritesOfAFormerObjectAreAwaited(t *testing.T) {
 	require.True(t, isSeen)
 }
 
-// A child that an event shows to be lost is one of the object that its name has now: the record of the next object stays as it is.
+// An event of a child whose owner is gone never replaces the record of the next object of the owner's name.
 func TestLostChildOfAFormerObject(t *testing.T) {
 	t.Parallel()
 	former, next := version("former", "9"), version("next", "12")

@@ -28,8 +28,8 @@ var everything, nothing = &Set{Whole: true}, &Set{}
 // Everything returns all of a value.
 func Everything() *Set { return everything }
 
-// Of returns what the paths lead to, as a whole. A path names fields from the root; below a list, it
-// goes on with Each. The empty path is the root.
+// Of returns what the paths lead to, as a whole. A path names fields, and has Each for the elements of a list. The
+// empty path is the whole value.
 func Of(paths ...[]string) *Set {
 	s := &Set{}
 	for _, path := range paths {

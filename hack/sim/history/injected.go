@@ -58,8 +58,12 @@ func changePod(u user) {
 
 // injectedFrom returns the annotation of a Pod that has what an object adds in its present generation.
 func injectedFrom(k *kind.Kind, object *unstructured.Unstructured) string {
-	id := k.GroupVersionKind.GroupKind().String() + "/" + object.GetName()
-	return fmt.Sprintf(`{%q: {"generation": %d}}`, id, object.GetGeneration())
+	return fmt.Sprintf(`{%q: {"generation": %d}}`, injectedObject(k, object), object.GetGeneration())
+}
+
+// injectedObject names an object as the annotation of a Pod does.
+func injectedObject(k *kind.Kind, object *unstructured.Unstructured) inject.Object {
+	return inject.Object{Kind: k.GroupVersionKind.GroupKind(), Name: object.GetName()}
 }
 
 // misinjected returns what is wrong with what webhooks say that a new Pod has of the objects of kinds, as they are now:
@@ -122,7 +126,7 @@ func misreported(k *kind.Kind, object *unstructured.Unstructured, live map[strin
 	if err != nil {
 		return ""
 	}
-	of := inject.Object{Kind: k.GroupVersionKind.GroupKind(), Name: object.GetName()}
+	of := injectedObject(k, object)
 	current, outdated, missing := 0, 0, 0
 	for _, pod := range live {
 		phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
