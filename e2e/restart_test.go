@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
@@ -85,4 +87,60 @@ func TestStartWhileRequestsFail(t *testing.T) {
 			require.Zero(t, o.stop())
 		})
 	}
+}
+
+// A struct that a template has, and that has nothing in it any more, is emptied with the rest: a process that starts
+// would give it to the child otherwise, which restarts its Pods. The quantity is stored in another way, so that process
+// applies the template once.
+func TestRestartAfterAStructBecameEmpty(t *testing.T) {
+	t.Parallel()
+	const fields = `affinity?: {...}`
+	const behaviour = `children: web: template: {
+		apiVersion: "apps/v1", kind: "Deployment"
+		spec: {
+			selector: matchLabels: app: "web"
+			template: {
+				metadata: labels: app: "web"
+				spec: {
+					if object.spec.affinity != _|_ {affinity: object.spec.affinity}
+					containers: [{name: "c", image: "a", resources: requests: cpu: "1000m"}]
+				}
+			}
+		}
+	}
+	children: web: ready: true`
+	c := newCluster(t)
+	c.deleteCRDs("changings." + c.group())
+	changings := schema.GroupVersionResource{Group: c.group(), Version: "v1", Resource: "changings"}
+	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	dir, _ := writeKind(t, strings.NewReplacer("GROUP", c.group(), "SPEC", fields, "BEHAVIOUR", behaviour).Replace(changingKind))
+	o := c.start("--kinds", dir)
+	preferred := map[string]any{"nodeAffinity": map[string]any{"preferredDuringSchedulingIgnoredDuringExecution": []any{
+		map[string]any{"weight": int64(1), "preference": map[string]any{"matchExpressions": []any{
+			map[string]any{"key": "a", "operator": "Exists"}}}},
+	}}}
+	c.create(changings, "Changing", "o", map[string]any{"spec": map[string]any{"affinity": preferred}})
+	affinityOf := func(o *unstructured.Unstructured) (map[string]any, bool) {
+		affinity, isSet, err := unstructured.NestedMap(o.Object, "spec", "template", "spec", "affinity")
+		require.NoError(t, err)
+		return affinity, isSet
+	}
+	c.await(deployments, "o-web", "with its affinity", func(o *unstructured.Unstructured) bool {
+		affinity, _ := affinityOf(o)
+		return len(affinity) > 0
+	})
+	c.patch(changings, "o", `{"spec":{"affinity":{"nodeAffinity":null}}}`)
+	emptied := c.await(deployments, "o-web", "with an empty affinity", func(o *unstructured.Unstructured) bool {
+		affinity, isSet := affinityOf(o)
+		return isSet && len(affinity) == 0
+	})
+	require.Zero(t, o.stop())
+
+	o = c.start("--kinds", dir)
+	c.create(changings, "Changing", "later", map[string]any{"spec": map[string]any{}})
+	c.awaitReady(changings, "later")
+	web, err := c.get(deployments, "o-web")
+	require.NoError(t, err)
+	require.Equal(t, emptied.GetGeneration(), web.GetGeneration())
+	require.Zero(t, o.stop())
 }

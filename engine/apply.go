@@ -296,6 +296,10 @@ func (a *applier) correct(ctx context.Context, s plan.Step) error {
 		stored, err = client.Apply(ctx, s.Name, wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
 		return err
 	})
+	if err == nil && s.TakesOver && children.IsEmptied(before.Object, wanted.Object, stored.Object) {
+		wanted.SetResourceVersion(stored.GetResourceVersion())
+		stored, err = client.Apply(ctx, s.Name, wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
+	}
 	if err == nil && s.TakesOver {
 		stored, err = a.ownDefaults(ctx, s, before, stored)
 	}

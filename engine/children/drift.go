@@ -114,6 +114,24 @@ func contains(live, wanted any) bool {
 	return equality.Semantic.DeepEqual(live, wanted)
 }
 
+// IsEmptied reports whether an apply has removed a struct that its template has, with nothing in it: it drops the fields
+// that a former apply has set there, and with the last of them the struct. Only the next apply would give the child the
+// empty struct, whenever that is.
+func IsEmptied(before, template, stored any) bool {
+	fields, isStruct := template.(map[string]any)
+	had, _ := before.(map[string]any)
+	has, _ := stored.(map[string]any)
+	if isStruct && has == nil {
+		return len(had) > 0
+	}
+	for name, field := range fields {
+		if IsEmptied(had[name], field, has[name]) {
+			return true
+		}
+	}
+	return false
+}
+
 // Differences returns the paths of what a template has and an object does not contain.
 func Differences(live, template any, path []string) (paths [][]string) {
 	fields, ok := template.(map[string]any)

@@ -58,3 +58,26 @@ func TestAlterations(t *testing.T) {
 		})
 	}
 }
+
+// An apply that removes the last fields of a struct removes the struct too, although the template has it.
+func TestIsEmptied(t *testing.T) {
+	t.Parallel()
+	type fields = map[string]any
+	for name, tc := range map[string]struct {
+		before, template, stored fields
+		want                     bool
+	}{
+		"an empty struct":             {fields{"a": fields{"b": "c"}}, fields{"a": fields{}}, fields{}, true},
+		"within another":              {fields{"x": fields{"a": fields{"b": "c"}, "y": "z"}}, fields{"x": fields{"a": fields{}, "y": "z"}}, fields{"x": fields{"y": "z"}}, true},
+		"of which nothing is stored":  {fields{"a": fields{"b": "c"}}, fields{"a": fields{"d": []any{}}}, fields{}, true},
+		"stored":                      {fields{"a": fields{"b": "c"}}, fields{"a": fields{}}, fields{"a": fields{}}, false},
+		"it was empty before":         {fields{}, fields{"a": fields{}}, fields{}, false},
+		"the template has no such":    {fields{"a": fields{"b": "c"}}, fields{}, fields{}, false},
+		"another field of it remains": {fields{"a": fields{"b": "c", "d": "e"}}, fields{"a": fields{}}, fields{"a": fields{"d": "e"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, IsEmptied(tc.before, tc.template, tc.stored))
+		})
+	}
+}

@@ -191,13 +191,14 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 	if live == nil || !p.answered.Has(live.GetResourceVersion()) {
 		return nil
 	}
-	if r.Method == http.MethodPost { // only what was created for the same object is known
+	if r.Method != http.MethodDelete { // only what was written for the same object is known
 		var wanted metav1.PartialObjectMetadata
 		if err := json.Unmarshal(sent, &wanted); err != nil {
 			return err
 		}
 		owner, of := metav1.GetControllerOf(&wanted), metav1.GetControllerOf(live)
-		if owner == nil || of == nil || owner.UID != of.UID {
+		isOther := owner != nil && of != nil && owner.UID != of.UID
+		if isOther || r.Method == http.MethodPost && (owner == nil || of == nil) {
 			return nil
 		}
 	}

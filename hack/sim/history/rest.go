@@ -263,11 +263,13 @@ func (h *history) read(
 	return values, err
 }
 
-// isTaken reports whether an object that has the name of a child is not that child.
+// isTaken reports whether an object that has the name of a decorator's child is not that child: another controls it, or
+// someone has removed both marks that name the decorator.
 func isTaken(c kind.Child, owner *unstructured.Unstructured, live map[string]*unstructured.Unstructured) bool {
 	template := &unstructured.Unstructured{Object: c.Template}
 	other := live[template.GetKind()+"/"+cmp.Or(template.GetNamespace(), owner.GetNamespace())+"/"+template.GetName()]
-	return other != nil && !metav1.IsControlledBy(other, owner)
+	return other != nil && (!metav1.IsControlledBy(other, owner) || other.GetLabels()[labelDecorator] == "" &&
+		!strings.HasPrefix(other.GetAnnotations()[annotationOwner], "decorator:"))
 }
 
 // missing returns what lacks of a child that an object wants, and notes the objects that are the child.
