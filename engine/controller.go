@@ -230,6 +230,7 @@ func (c *controller) watch(ctx context.Context) error {
 func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 	end, mine := c.shards.begin(c.shard)
 	if !mine {
+		c.records.forget(name)
 		c.forget(name) // it is queued again when the shard is taken
 		return
 	}
@@ -248,6 +249,7 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 	r := c.reconciliation(name, log)
 	object, err := c.newest(ctx, r)
 	if object == nil && err == nil {
+		c.records.gone(name, began.Add(-staleLimit))
 		c.forget(name)
 	}
 	result := reconcile.Result{Then: reconcile.Failed, Err: err}
@@ -311,10 +313,9 @@ func wakeAt(result reconcile.Result) time.Time {
 	return plan.Earlier(result.At, time.Now().Add(result.Recheck))
 }
 
-// forget drops what is remembered of an object that is gone, or that another process acts on, but for its deletion,
-// which only an event has shown.
+// forget drops what else is remembered of an object that is gone, or that another process acts on, but for its
+// deletion, which only an event has shown.
 func (c *controller) forget(name cache.ObjectName) {
-	c.records.forget(name)
 	c.swaps.Forget(c.kind, name.AsNamespacedName())
 	c.types.forgetStrays(name)
 	c.lookups.forget(name)

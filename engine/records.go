@@ -3,6 +3,7 @@ package engine
 import (
 	"maps"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -79,11 +80,25 @@ func (r *records) drop(name cache.ObjectName, known *record) {
 	}
 }
 
-// forget drops what is known of an object that is gone, or that another process acts on.
+// forget drops what is known of an object that another process acts on.
 func (r *records) forget(name cache.ObjectName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byObject, name)
+}
+
+// gone drops what is known of an object that is gone, but for writes for its children after before that the caches have
+// not shown: the next object of the name may have the same children, and an event that comes twice may have shown the
+// end of a former object although the next one exists.
+func (r *records) gone(name cache.ObjectName, before time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byObject[name]
+	if known == nil || known.isSeen() || known.since.Before(before) {
+		delete(r.byObject, name)
+		return
+	}
+	known.memory, known.isSlowed, known.object, known.written = nil, false, nil, ""
 }
 
 // memoryOf returns the memory of an object, for its reconcile, which drops what was known of a former one of its name.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,6 +54,30 @@ func TestWritesOfAFormerObjectAreAwaited(t *testing.T) {
 	c.version = "11"
 	isSeen, _ = m.seen(name, c)
 	require.True(t, isSeen)
+}
+
+// What was written for an object that seems to be gone is awaited, for as long as caches may take: an event that comes
+// twice may have shown the end of a former object of the name.
+func TestWritesOfAnObjectThatIsGone(t *testing.T) {
+	t.Parallel()
+	object := version("a", "9")
+	name, m, c := cache.MetaObjectToName(object), newRecords(), &fixedCaches{version: "10"}
+	m.rememberObject(name, object)
+	m.rememberChild(name, "a", pods, version("child", "11"))
+	m.gone(name, time.Now().Add(-time.Hour))
+	require.False(t, m.hasObject(name))
+	isSeen, _ := m.seen(name, c)
+	require.False(t, isSeen)
+
+	c.version = "11"
+	require.Equal(t, []cache.ObjectName{name}, m.overdue(c, time.Time{}), "the caches have it")
+	require.Len(t, m.lostOf(name, "a"), 1, "but for the child, which has lost its label or is gone")
+	m.gone(name, time.Now().Add(-time.Hour))
+	require.Empty(t, m.byObject)
+
+	m.rememberChild(name, "a", pods, version("child", "12"))
+	m.gone(name, time.Now().Add(time.Second))
+	require.Empty(t, m.byObject, "no cache takes so long")
 }
 
 // An event of a child whose owner is gone never replaces the record of the next object of the owner's name.

@@ -114,9 +114,9 @@ func contains(live, wanted any) bool {
 	return equality.Semantic.DeepEqual(live, wanted)
 }
 
-// IsEmptied reports whether an apply has removed a struct that its template has, with nothing in it: it drops the fields
-// that a former apply has set there, and with the last of them the struct. Only the next apply would give the child the
-// empty struct, whenever that is.
+// IsEmptied reports whether an apply has removed a struct that its template has, with nothing in it: it drops the
+// fields that a former apply has set there, and with the last of them the struct. Only the next apply would give the
+// child the empty struct, whenever that is.
 func IsEmptied(before, template, stored any) bool {
 	fields, isStruct := template.(map[string]any)
 	had, _ := before.(map[string]any)

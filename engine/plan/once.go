@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,7 +16,7 @@ import (
 // isFormer reports whether an object is a child that was created once in a former entry of the phase.
 func (p *Plan) isFormer(child kind.Child, live *unstructured.Unstructured) bool {
 	return children.IsReplaced(child) && p.created[child.Name] != live.GetUID() &&
-		(children.IsOwnedBy(live, p.Object) || children.IsOrphanOf(live, p.Object)) &&
+		(children.IsOwnedBy(live, p.Object) || metav1.GetControllerOfNoCopy(live) == nil) &&
 		children.IsOfEarlierEntry(live, p.Phase, p.Entered)
 }
 

@@ -180,3 +180,22 @@ func TestSeenIsRemembered(t *testing.T) {
 	pending.Object["status"].(map[string]any)["phase"] = "PENDING"
 	require.Empty(t, next(pending).created)
 }
+
+// What a former object of the name left without an owner was not created for this entry: it is replaced, and never
+// recorded, whether or not it was adopted before.
+func TestOrphanOfAFormerObjectIsReplaced(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Shipped(t, "At")
+	object := runningAt(nil)
+	object.Object["status"].(map[string]any)["lastPhaseTransitionTime"] = now.Format(time.RFC3339)
+	v := withPod(k, "Running", func(o *unstructured.Unstructured) {
+		o.SetOwnerReferences(nil)
+		o.SetLabels(map[string]string{children.LabelManagedBy: children.ManagedBy, children.LabelOwnerUID: "former"})
+		children.MarkEntered(o, now.Add(-time.Hour))
+	})
+	p := Decide(k, object, v, now)
+	require.Nil(t, p.Stalled)
+	c := Compare(p, v)
+	require.Equal(t, "delete a-pod", describe(c.Steps))
+	require.Empty(t, outcomeOf(p, c, &Changes{}, v).inventory.Created)
+}

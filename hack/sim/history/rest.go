@@ -184,7 +184,9 @@ func (h *history) restlessObject(
 			found = append(found, "stays, although it can go on to "+t.To)
 		}
 	}
-	if len(d.Undecided) > 0 && slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(children))...),
+	isUnnamed := len(d.Undecided) > 0 ||
+		slices.ContainsFunc(d.Children, func(c kind.Child) bool { return c.Template == nil })
+	if isUnnamed && slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(children))...),
 		hasNoLabel) {
 		return found // a child that lost its label is found when its name is known
 	}

@@ -19,8 +19,9 @@ import (
 )
 
 // forgiven is how long after the creation of a child, whose answer was lost, it may be created again, as
-// docs/children.md says: if it is gone before anyone has seen it. It is longer than an operator takes to try again.
-const forgiven = 5 * time.Second
+// docs/children.md says: if it is gone before anyone has seen it. It is longer than an operator takes to try again,
+// with faults on the way.
+const forgiven = 7 * time.Second
 
 // isClaim reports whether a write of a child that users have altered only says who manages its fields. An operator that
 // has seen that its apply changes nothing does not send it again; a fresh one does.
