@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -145,4 +146,37 @@ func TestOnlyChildrenThatAreOwnedAreWritten(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Fields are handed over to apply by a write of its own. The caches have to show that before the next reconcile writes
+// the child, also if the apply that follows fails.
+func TestHandedOverFieldsAreAwaited(t *testing.T) {
+	t.Parallel()
+	k, owner, pod := enginetest.Kind(t, keptKind), keptObject(), keptPod(true)
+	pod.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate,
+		APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}})
+	client := fake.NewSimpleDynamicClient(runtime.NewScheme())
+	client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, pod, nil })
+	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if patch, ok := action.(clienttesting.PatchAction); ok && patch.GetPatchType() == types.JSONPatchType {
+			handedOver := pod.DeepCopy()
+			handedOver.SetResourceVersion("9")
+			return true, handedOver, nil
+		}
+		return true, nil, apierrors.NewServiceUnavailable("not now")
+	})
+	e, err := New(Config{Client: client, Log: quiet()})
+	require.NoError(t, err)
+	c := newController(k, &e.config, e.shards, 0)
+	t.Cleanup(c.queue.ShutDown)
+	r := c.reconciliation(cache.MetaObjectToName(owner), quiet())
+	r.manager = "m"
+	done := r.CarryOut(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{
+		{Verb: plan.Apply, Child: "pod", Resource: pods, Name: pod.GetName(), Wanted: pod.DeepCopy(), Live: pod, TakesOver: true},
+	}})
+	require.ErrorContains(t, done.Failed, "not now")
+	isSeen, _ := c.records.seen(r.name, &fixedCaches{version: "8"})
+	require.False(t, isSeen)
+	isSeen, _ = c.records.seen(r.name, &fixedCaches{version: "9"})
+	require.True(t, isSeen)
 }
