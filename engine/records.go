@@ -15,8 +15,8 @@ import (
 )
 
 // records are what is known of the objects of a kind beyond the caches: one record for each, with what its reconciles
-// have learned and written. It is dropped when the object is gone, but for writes that the caches have not shown, and as
-// a whole when another process acts on the object. What leads from other objects to these stands apart: lookups,
+// have learned and written. It is dropped when the object is gone, but for writes that the caches have not shown, and
+// as a whole when another process acts on the object. What leads from other objects to these stands apart: lookups,
 // selections, and the strays of childTypes.
 type records struct {
 	mu       sync.Mutex
