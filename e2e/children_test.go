@@ -589,7 +589,6 @@ func TestDroppedFieldsAreRemoved(t *testing.T) {
 	c := newCluster(t)
 	dir, kinds := writeKind(t, droppingKind)
 	webs := kinds[0].GroupVersionResource()
-	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	c.start("--kinds", dir)
 	c.create(webs, "Web", "w", map[string]any{"spec": map[string]any{"image": "a", "host": "h", "sidecar": "s"}})
 	c.await(deployments, "w-web", "created", exists)

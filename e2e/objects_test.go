@@ -30,6 +30,7 @@ var (
 
 	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	events      = schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
 	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	leases      = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}

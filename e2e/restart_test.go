@@ -112,7 +112,6 @@ func TestRestartAfterAStructBecameEmpty(t *testing.T) {
 	c := newCluster(t)
 	c.deleteCRDs("changings." + c.group())
 	changings := schema.GroupVersionResource{Group: c.group(), Version: "v1", Resource: "changings"}
-	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	dir, _ := writeKind(t, strings.NewReplacer("GROUP", c.group(), "SPEC", fields, "BEHAVIOUR", behaviour).Replace(changingKind))
 	o := c.start("--kinds", dir)
 	preferred := map[string]any{"nodeAffinity": map[string]any{"preferredDuringSchedulingIgnoredDuringExecution": []any{

@@ -291,14 +291,17 @@ func (a *applier) correct(ctx context.Context, s plan.Step) error {
 		client = a.client(s)
 	}
 	var stored *unstructured.Unstructured
-	err := a.ifOwned(ctx, s, func(version string) (err error) {
+	send := func(version string) (err error) {
 		wanted.SetResourceVersion(version)
 		stored, err = client.Apply(ctx, s.Name, wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
+		if err == nil && s.TakesOver { // the writes that follow may fail
+			a.awaitEvent(s, stored)
+		}
 		return err
-	})
+	}
+	err := a.ifOwned(ctx, s, send)
 	if err == nil && s.TakesOver && children.IsEmptied(before.Object, wanted.Object, stored.Object) {
-		wanted.SetResourceVersion(stored.GetResourceVersion())
-		stored, err = client.Apply(ctx, s.Name, wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
+		err = send(stored.GetResourceVersion())
 	}
 	if err == nil && s.TakesOver {
 		stored, err = a.ownDefaults(ctx, s, before, stored)
@@ -509,8 +512,13 @@ func (a *applier) delete(ctx context.Context, s plan.Step) error {
 
 // remember notes an object as the API server answered it.
 func (a *applier) remember(s plan.Step, stored *unstructured.Unstructured) {
-	a.records.rememberChild(a.name, a.owner.GetUID(), s.Resource, stored)
+	a.awaitEvent(s, stored)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.done.Stored = append(a.done.Stored, children.Live{Name: s.Child, Resource: s.Resource, Object: stored})
+}
+
+// awaitEvent has the next reconcile wait until the caches have what the API server answered to a write of a child.
+func (a *applier) awaitEvent(s plan.Step, stored *unstructured.Unstructured) {
+	a.records.rememberChild(a.name, a.owner.GetUID(), s.Resource, stored)
 }

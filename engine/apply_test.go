@@ -148,35 +148,57 @@ func TestOnlyChildrenThatAreOwnedAreWritten(t *testing.T) {
 	}
 }
 
-// Fields are handed over to apply by a write of its own. The caches have to show that before the next reconcile writes
-// the child, also if the apply that follows fails.
-func TestHandedOverFieldsAreAwaited(t *testing.T) {
+// A correction can take several writes: fields are handed over to apply, the template is applied, and applied again if
+// that has removed a struct that became empty. The caches have to show each before the next reconcile writes the child,
+// also if the write that follows fails.
+func TestEachWriteOfACorrectionIsAwaited(t *testing.T) {
 	t.Parallel()
-	k, owner, pod := enginetest.Kind(t, keptKind), keptObject(), keptPod(true)
-	pod.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate,
-		APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}})
-	client := fake.NewSimpleDynamicClient(runtime.NewScheme())
-	client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, pod, nil })
-	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		if patch, ok := action.(clienttesting.PatchAction); ok && patch.GetPatchType() == types.JSONPatchType {
-			handedOver := pod.DeepCopy()
-			handedOver.SetResourceVersion("9")
-			return true, handedOver, nil
-		}
-		return true, nil, apierrors.NewServiceUnavailable("not now")
-	})
-	e, err := New(Config{Client: client, Log: quiet()})
-	require.NoError(t, err)
-	c := newController(k, &e.config, e.shards, 0)
-	t.Cleanup(c.queue.ShutDown)
-	r := c.reconciliation(cache.MetaObjectToName(owner), quiet())
-	r.manager = "m"
-	done := r.CarryOut(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{
-		{Verb: plan.Apply, Child: "pod", Resource: pods, Name: pod.GetName(), Wanted: pod.DeepCopy(), Live: pod, TakesOver: true},
-	}})
-	require.ErrorContains(t, done.Failed, "not now")
-	isSeen, _ := c.records.seen(r.name, &fixedCaches{version: "8"})
-	require.False(t, isSeen)
-	isSeen, _ = c.records.seen(r.name, &fixedCaches{version: "9"})
-	require.True(t, isSeen)
+	type fields = map[string]any
+	for name, test := range map[string]struct {
+		applied        int // how many applies succeed
+		before, unseen string
+	}{
+		"no apply":  {0, "8", "9"},
+		"one apply": {1, "10", "11"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, owner, pod := enginetest.Kind(t, keptKind), keptObject(), keptPod(true)
+			pod.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate,
+				APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}})
+			wanted, emptied := pod.DeepCopy(), pod.DeepCopy()
+			pod.Object["spec"] = fields{"affinity": fields{"podAffinity": fields{}}}
+			wanted.Object["spec"] = fields{"affinity": fields{}}
+			emptied.Object["spec"] = fields{}
+			emptied.SetResourceVersion("11")
+			client, applies := fake.NewSimpleDynamicClient(runtime.NewScheme()), 0
+			client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, pod, nil })
+			client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if patch, ok := action.(clienttesting.PatchAction); ok && patch.GetPatchType() == types.JSONPatchType {
+					handedOver := pod.DeepCopy()
+					handedOver.SetResourceVersion("9")
+					return true, handedOver, nil
+				}
+				if applies++; applies <= test.applied {
+					return true, emptied.DeepCopy(), nil
+				}
+				return true, nil, apierrors.NewServiceUnavailable("not now")
+			})
+			e, err := New(Config{Client: client, Log: quiet()})
+			require.NoError(t, err)
+			c := newController(k, &e.config, e.shards, 0)
+			t.Cleanup(c.queue.ShutDown)
+			r := c.reconciliation(cache.MetaObjectToName(owner), quiet())
+			r.manager = "m"
+			done := r.CarryOut(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{
+				{Verb: plan.Apply, Child: "pod", Resource: pods, Name: pod.GetName(), Wanted: wanted, Live: pod, TakesOver: true},
+			}})
+			require.ErrorContains(t, done.Failed, "not now")
+			require.Equal(t, test.applied+1, applies)
+			isSeen, _ := c.records.seen(r.name, &fixedCaches{version: test.before})
+			require.False(t, isSeen)
+			isSeen, _ = c.records.seen(r.name, &fixedCaches{version: test.unseen})
+			require.True(t, isSeen)
+		})
+	}
 }

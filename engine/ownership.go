@@ -42,7 +42,7 @@ func (a *applier) takeOver(ctx context.Context, s plan.Step) (before, after *uns
 		after, err = a.client(s).Patch(ctx, s.Name, types.JSONPatchType, patch,
 			metav1.PatchOptions{FieldManager: a.manager})
 		if err == nil { // the apply that follows may fail
-			a.records.rememberChild(a.name, a.owner.GetUID(), s.Resource, after)
+			a.awaitEvent(s, after)
 		}
 		return err
 	})

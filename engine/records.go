@@ -88,9 +88,9 @@ func (r *records) forget(name cache.ObjectName) {
 	delete(r.byObject, name)
 }
 
-// gone drops what is known of an object that is gone, but for writes for its children after before that the caches have
-// not shown: the next object of the name may have the same children, and an event that comes twice may have shown the
-// end of a former object although the next one exists.
+// gone drops what is known of an object that is gone. It keeps the writes for its children that the caches have not
+// shown, unless they are older than a time: the next object of the name may have the same children, and an event that
+// comes twice may have shown the end of a former object although the next one exists.
 func (r *records) gone(name cache.ObjectName, before time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -187,7 +187,7 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 	if code != http.StatusConflict {
 		return nil
 	}
-	p.history.noteUnanswered(r, sent) // who has the name is read next, and that may fail
+	p.history.noteUnanswered(r, sent) // the operator reads next what has the name, which may fail
 	live := p.conflicting(r.URL.Path, status.Details)
 	if live == nil || !p.answered.Has(live.GetResourceVersion()) {
 		return nil
