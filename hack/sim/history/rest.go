@@ -220,6 +220,12 @@ func (h *history) observed(
 				observed[name] = of[i].Object
 				continue
 			}
+			of = slices.DeleteFunc(slices.Clone(of), func(child *unstructured.Unstructured) bool {
+				return isOfFormerEntry(child, object)
+			})
+			if len(of) == 0 {
+				continue
+			}
 			newest := slices.MaxFunc(of, func(a, b *unstructured.Unstructured) int {
 				return strings.Compare(string(a.GetUID()), string(b.GetUID()))
 			})
@@ -234,6 +240,13 @@ func (h *history) observed(
 		observed[name] = members
 	}
 	return observed, nil
+}
+
+// isOfFormerEntry reports whether a child was created in another entry of the phase of its owner than this one.
+func isOfFormerEntry(child, owner *unstructured.Unstructured) bool {
+	entered, isMarked := child.GetAnnotations()[annotationEntered]
+	return isMarked && !outlives(child) && child.GetLabels()[labelPhase] == phaseIn(owner) &&
+		entryOf(entered) != entryOf(enteredIn(owner))
 }
 
 // read returns what a kind reads for an object, apart from its children.
