@@ -170,14 +170,23 @@ func (t *childTypes) hasSeen(resource schema.GroupVersionResource, namespace, ve
 	return w == nil || !older(w.ResourceVersion(namespace), version)
 }
 
+// hasLeft reports whether the cache of children does not have an object, or knows that it is being deleted. The caches
+// of strays may have it, without the label of a child.
+func (t *childTypes) hasLeft(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.children[resource]
+	return w == nil || !holds(w, name, uid)
+}
+
 // hasLost reports whether all caches of a resource, including those of strays, know that a
 // deleted object is gone or being deleted.
 func (t *childTypes) hasLost(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if w := t.children[resource]; w != nil && holds(w, name, uid) {
+	if !t.hasLeft(resource, name, uid) {
 		return false
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, w := range t.bySet {
 		if w.Resource() == resource && holds(w, name, uid) {
 			return false

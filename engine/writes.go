@@ -229,7 +229,9 @@ func (r *records) isDeleted(name cache.ObjectName, child types.UID) bool {
 type cacheState interface {
 	// hasSeen reports whether a cache is at least as new as a resource version.
 	hasSeen(resource schema.GroupVersionResource, namespace, version string) bool
-	// hasLost reports whether the caches know that a deleted object is gone or being deleted.
+	// hasLeft reports whether the cache of children does not have an object, or knows that it is being deleted.
+	hasLeft(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool
+	// hasLost reports whether all caches know that a deleted object is gone or being deleted.
 	hasLost(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool
 }
 
@@ -249,8 +251,9 @@ func (r *records) seen(name cache.ObjectName, caches cacheState) (ok bool, since
 	return true, time.Time{}
 }
 
-// catchUp drops what the caches have of the writes for an object. A child that no cache has, although it is as new as
-// the last write, is lost: it is gone, or had lost its label when the cache was filled, so no event ever shows it.
+// catchUp drops what the caches have of the writes for an object. A child that their cache does not have, although it
+// is as new as the last write, is lost: it is gone, or had lost its label when the cache was filled, so no event ever
+// shows it.
 func (r *records) catchUp(name cache.ObjectName, known *record, caches cacheState) {
 	for in, version := range known.children {
 		if caches.hasSeen(in.resource, in.namespace, version) {
@@ -260,7 +263,7 @@ func (r *records) catchUp(name cache.ObjectName, known *record, caches cacheStat
 	for version, child := range known.answered {
 		isAwaited := known.children[childPlace{version.resource, child.name.Namespace}] != ""
 		isDeleted := known.deleted[child.uid].isAnswered
-		if !isAwaited && !isDeleted && caches.hasLost(version.resource, child.name, child.uid) {
+		if !isAwaited && !isDeleted && caches.hasLeft(version.resource, child.name, child.uid) {
 			known.lose(child.uid, lostChild{version.resource, child.name})
 			delete(known.answered, version)
 		}

@@ -82,6 +82,10 @@ func (c *fixedCaches) hasSeen(_ schema.GroupVersionResource, _, version string) 
 	return !older(c.version, version)
 }
 
+func (c *fixedCaches) hasLeft(_ schema.GroupVersionResource, _ cache.ObjectName, uid types.UID) bool {
+	return c.held != uid
+}
+
 func (c *fixedCaches) hasLost(_ schema.GroupVersionResource, _ cache.ObjectName, uid types.UID) bool {
 	return c.held != uid
 }
