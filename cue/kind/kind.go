@@ -16,6 +16,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // Kind is a kind of Kubernetes object and its controller. Except for its Counts, it never
@@ -143,8 +144,8 @@ type Conversion struct {
 	Program *behaviour.Program
 	// Stated are the fields that it states, by direction.
 	Stated map[string]*Stated
-	// Reads are the paths of the fields of the object that it reads.
-	Reads []string
+	// Reads are what it reads of the object.
+	Reads *parts.Set
 	At    place.Position
 }
 

@@ -51,7 +51,7 @@ func (k *Kind) ReadOfChild(name string, child map[string]any) any {
 	return read.In(child)
 }
 
-// Reads are the reads of all behaviours of a package, as far as its syntax shows.
+// Reads are what a behaviour can read, whatever the object is.
 type Reads struct {
 	// Object and Observed are the reads of the object and of its children. Anything that is
 	// not plainly the name of a field counts as reading all.

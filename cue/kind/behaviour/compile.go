@@ -3,7 +3,6 @@ package behaviour
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
@@ -11,6 +10,8 @@ import (
 	"cuelang.org/go/cue/format"
 	"cuelang.org/go/cue/literal"
 	"cuelang.org/go/cue/token"
+
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 )
 
 // Error is a construct outside the language.
@@ -109,7 +110,7 @@ func (c *compiler) open(instance *build.Instance) *Package {
 					return p.field(decl, name, decl.Value)
 				})
 			case *ast.LetClause:
-				name := letName(decl)
+				name := letName(decl.Ident.Name, decl.Expr)
 				pkg.pending[name] = append(pkg.pending[name], func() *Field {
 					return &Field{at: at{decl.Pos()}, Name: name, Value: p.expr(decl.Expr)}
 				})
@@ -187,8 +188,9 @@ func dataLabel(name string) string {
 	return name
 }
 
-func letName(l *ast.LetClause) string {
-	return "\x00let:" + l.Ident.Name + ":" + l.Pos().String()
+// letName returns the name by which a package holds a let at the top of one of its files.
+func letName(name string, value ast.Expr) string {
+	return "\x00let:" + name + ":" + value.Pos().String()
 }
 
 // unsupported notes a construct outside the language. What it returns is never evaluated.
@@ -388,8 +390,9 @@ func (p place) interpolation(e *ast.Interpolation) Expr {
 // ident compiles a name: of a field, a variable, a package's field, or something of CUE's own.
 func (p place) ident(e *ast.Ident) Expr {
 	pos := at{e.Pos()}
-	if spec, ok := e.Node.(*ast.ImportSpec); ok {
-		return p.unsupported(e, "the package %s is not a value: select from it", spec.Path.Value)
+	bound := binding.Of(e)
+	if bound.Kind == binding.Import {
+		return p.unsupported(e, "the package %q is not a value: select from it", bound.Path)
 	}
 	if e.Name == "_" {
 		return &Type{at: pos, Kinds: Any, Name: "_"}
@@ -410,8 +413,8 @@ func (p place) ident(e *ast.Ident) Expr {
 			return &LetReference{pos, up, let}
 		}
 	}
-	if let, ok := e.Node.(*ast.LetClause); ok {
-		if name := letName(let); p.use(p.pkg, name) {
+	if bound.Kind == binding.Let {
+		if name := letName(e.Name, bound.Expr); p.use(p.pkg, name) {
 			return &PackageReference{at: pos, Package: p.pkg, Name: name, Text: e.Name}
 		}
 	}
@@ -436,19 +439,16 @@ func (p place) selector(e *ast.SelectorExpr) Expr {
 	if err != nil {
 		return p.unsupported(e, "%s cannot be compiled", sourceOf(e))
 	}
-	path := importPath(e.X)
+	path, _ := binding.Selected(e)
 	if path == "" {
 		return &Selector{pos, p.expr(e.X), p.label(name, isIdent), p.referenceText(e)}
 	}
-	for _, imported := range p.instance.Imports {
-		if imported.ImportPath == path || imported.ID() == path ||
-			strings.TrimSuffix(imported.ImportPath, ":"+imported.PkgName) == path {
-			pkg := p.open(imported)
-			if !p.use(pkg, name) {
-				return p.unsupported(e, "%s does not exist", sourceOf(e))
-			}
-			return &PackageReference{at: pos, Package: pkg, Name: name, Text: sourceOf(e)}
+	if imported := binding.Imported(p.instance, path); imported != nil {
+		pkg := p.open(imported)
+		if !p.use(pkg, name) {
+			return p.unsupported(e, "%s does not exist", sourceOf(e))
 		}
+		return &PackageReference{at: pos, Package: pkg, Name: name, Text: sourceOf(e)}
 	}
 	if value, ok := constants[path+"."+name]; ok {
 		return &Literal{pos, value}
@@ -462,24 +462,6 @@ func (p place) selector(e *ast.SelectorExpr) Expr {
 	return p.unsupported(e,
 		"%s cannot be used in a behaviour: compute the value with other functions, or have the object state it",
 		sourceOf(e))
-}
-
-// importPath returns the path of the package that an expression names; "" if it names none.
-func importPath(x ast.Expr) string {
-	ident, ok := x.(*ast.Ident)
-	if !ok {
-		return ""
-	}
-	spec, ok := ident.Node.(*ast.ImportSpec)
-	if !ok {
-		return ""
-	}
-	path, err := strconv.Unquote(spec.Path.Value)
-	if err != nil {
-		return ""
-	}
-	path, _, _ = strings.Cut(path, ":")
-	return path
 }
 
 func (p place) call(e *ast.CallExpr) Expr {

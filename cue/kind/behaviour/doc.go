@@ -40,6 +40,9 @@
 // alternatives of all its disjunctions until one is left, or one default. A definition is closed: closings (closed.go)
 // note which literals allow which fields.
 //
+// Which parts of the object, and of what is observed, any run can read follows from the expressions alone (reads.go).
+// Caches keep nothing else.
+//
 // # What it promises
 //
 //   - A value is what CUE says, or there is none in both, for the same reason: something is absent, or something is

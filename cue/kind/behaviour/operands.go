@@ -5,6 +5,8 @@ import (
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/token"
+
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 )
 
 // SeparateOperands changes files so that CUE evaluates each operand to the end before it uses it, as its specification
@@ -128,8 +130,7 @@ func (s *separator) operand(place *ast.Expr) {
 func isUnfinished(x ast.Expr) bool {
 	switch x := unparen(x).(type) {
 	case *ast.Ident:
-		_, isLet := x.Node.(*ast.LetClause)
-		return isLet
+		return binding.Of(x).Kind == binding.Let
 	case *ast.SelectorExpr, *ast.IndexExpr:
 		root := rootOf(x)
 		return root == nil || isUnfinished(root)
@@ -167,7 +168,7 @@ func unparen(x ast.Expr) ast.Expr {
 // calls reports whether an expression is the call of a builtin that belongs to no package.
 func calls(x ast.Expr, name string) bool {
 	ident, ok := called(x).(*ast.Ident)
-	return ok && ident.Name == name && ident.Node == nil
+	return ok && ident.Name == name && binding.Of(ident).Kind == binding.Unbound
 }
 
 // called returns the function that an expression calls; nil if it is no call.

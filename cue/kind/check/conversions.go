@@ -83,7 +83,7 @@ func conversion(k *kind.Kind, v *kind.Version, r *infer.Reader, known *types.Cat
 func otherSide(r *infer.Reader, parts []infer.Part, direction, gives, other string) {
 	for _, p := range parts {
 		ast.Walk(p.Expr, func(n ast.Node) bool {
-			if ident, ok := n.(*ast.Ident); ok && ident.Name == other && r.IsOwn(ident.Scope) {
+			if ident, ok := n.(*ast.Ident); ok && ident.Name == other && r.IsOwn(ident) {
 				r.Report(mistake.ReadsResult, ident, "%s cannot read %s: it follows from %s", direction, other, gives)
 			}
 			return true

@@ -13,6 +13,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
+	"github.com/fescue-dev/fescue/internal/parts"
 )
 
 // counterparts finds fields that only one of two versions can hold, by their schemas.
@@ -31,10 +32,11 @@ func counterpartsOf(k *kind.Kind, pkg *syntax.Package, v *kind.Version) []*synta
 	back := counterparts{kind: k, pkg: pkg, version: v, from: k.Version, to: v, direction: kind.FromStoredName}
 	for _, c := range []*counterparts{&there, &back} {
 		var by *kind.Stated
+		read := &parts.Set{}
 		if v.Conversion != nil {
-			by = v.Conversion.Stated[c.direction]
+			by, read = v.Conversion.Stated[c.direction], v.Conversion.Reads
 		}
-		c.value(c.from.Schema, c.to.Schema, by, "")
+		c.value(c.from.Schema, c.to.Schema, by, read, "")
 	}
 	if v.Served {
 		back.status()
@@ -42,8 +44,10 @@ func counterpartsOf(k *kind.Kind, pkg *syntax.Package, v *kind.Version) []*synta
 	return append(there.mistakes, back.mistakes...)
 }
 
-// value compares the schemas of a value, parts of which the conversion may state.
-func (c *counterparts) value(had, wants *apiextensionsv1.JSONSchemaProps, by *kind.Stated, path string) {
+// value compares the schemas of a value, parts of which the conversion may state or read.
+func (c *counterparts) value(
+	had, wants *apiextensionsv1.JSONSchemaProps, by *kind.Stated, read *parts.Set, path string,
+) {
 	if by == nil {
 		isUsed := c.to == c.kind.Version || c.version.Served
 		switch {
@@ -55,11 +59,11 @@ func (c *counterparts) value(had, wants *apiextensionsv1.JSONSchemaProps, by *ki
 			return
 		}
 		if had.Items != nil && wants.Items != nil {
-			c.value(had.Items.Schema, wants.Items.Schema, nil, path+"[]")
+			c.value(had.Items.Schema, wants.Items.Schema, nil, read.AtElement(), path+"[]")
 		}
 		if a, b := had.AdditionalProperties, wants.AdditionalProperties; a != nil && b != nil && a.Schema != nil &&
 			b.Schema != nil {
-			c.value(a.Schema, b.Schema, nil, path+".*")
+			c.value(a.Schema, b.Schema, nil, read.AtElement(), path+".*")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wants.Properties)) {
@@ -68,10 +72,10 @@ func (c *counterparts) value(had, wants *apiextensionsv1.JSONSchemaProps, by *ki
 		want, inner := wants.Properties[name], statedOf(by, name)
 		switch {
 		case slices.Contains(kind.FixedFields, at):
-		case !exists && (inner == nil && c.version.Served || c.to == c.version && !isRead(c.version, at)):
+		case !exists && (inner == nil && c.version.Served || c.to == c.version && read.At(name) == nil):
 			c.lost(at)
 		case inner == nil && exists, inner != nil && !inner.Whole:
-			c.value(&below, &want, inner, at)
+			c.value(&below, &want, inner, read.AtField(name), at)
 		}
 	}
 }
@@ -87,13 +91,6 @@ func statedOf(s *kind.Stated, name string) *kind.Stated {
 		return nil
 	}
 	return s.Fields[name]
-}
-
-// isRead reports whether the conversion of a version reads a field of it, something in it or what it is in.
-func isRead(v *kind.Version, path string) bool {
-	return v.Conversion != nil && slices.ContainsFunc(v.Conversion.Reads, func(read string) bool {
-		return read == "" || strings.HasPrefix(read+".", path+".") || strings.HasPrefix(path+".", read+".")
-	})
 }
 
 // lost reports a field that only one version has.

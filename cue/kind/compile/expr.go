@@ -7,6 +7,7 @@ import (
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/token"
 
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -32,7 +33,8 @@ func (s scope) objectExpr(expr ast.Expr) (*schema.Expr, error) {
 	case *ast.BinaryExpr:
 		return s.binary(e)
 	case *ast.CallExpr:
-		if ident, ok := e.Fun.(*ast.Ident); ok && ident.Name == "len" && ident.Node == nil && len(e.Args) == 1 {
+		if ident, ok := e.Fun.(*ast.Ident); ok && ident.Name == "len" && binding.Of(ident).Kind == binding.Unbound &&
+			len(e.Args) == 1 {
 			return s.operation(schema.OpLen, expr, e.Args[0])
 		}
 	}
@@ -95,12 +97,13 @@ func (s scope) objectReference(expr ast.Expr) (*schema.Expr, error) {
 	if !ok {
 		return nil, s.unsupported(expr, "this reference")
 	}
-	if let, ok := ident.Node.(*ast.LetClause); ok && len(path) == 0 && !s.reading[let.Expr] {
-		s.reading[let.Expr] = true
-		defer delete(s.reading, let.Expr)
-		return s.objectExpr(let.Expr)
+	b := binding.Of(ident)
+	if b.Kind == binding.Let && len(path) == 0 && !s.reading[b.Expr] {
+		s.reading[b.Expr] = true
+		defer delete(s.reading, b.Expr)
+		return s.objectExpr(b.Expr)
 	}
-	if slices.ContainsFunc(s.frames, func(f frame) bool { return f.literal == ident.Node }) {
+	if slices.ContainsFunc(s.frames, func(f frame) bool { return ast.Expr(f.literal) == b.Expr }) {
 		return nil, syntax.ErrorAtNode(mistake.SelfReference, ident, "%s is a struct around this reference: refer to one of its fields by its name alone", ident.Name)
 	}
 	around, ok := s.frameOf(ident)
@@ -130,11 +133,8 @@ func (s scope) source(e ast.Expr) ast.Expr {
 	if !ok {
 		return nil
 	}
-	switch target := ident.Node.(type) {
-	case ast.Expr:
-		return target
-	case *ast.LetClause:
-		return target.Expr
+	if b := binding.Of(ident); b.Expr != nil {
+		return b.Expr
 	}
 	if fields := s.FieldsOf(s.instance)[ident.Name]; len(fields) == 1 {
 		return fields[0].Value

@@ -13,6 +13,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -127,8 +128,7 @@ func (s scope) call(e *ast.CallExpr) (*schema.Schema, error) {
 	if !ok {
 		return nil, s.unsupported(e, "this call")
 	}
-	_, path := syntax.ImportedPackage(selector)
-	name, _, _ := ast.LabelName(selector.Sel)
+	path, name := binding.Selected(selector)
 	if check, ok := namedChecks[path+"."+name]; ok && len(e.Args) == 0 {
 		return check(ruleAt(e)), nil
 	}
@@ -198,10 +198,11 @@ func textCheck(name, arg string) (schema.Check, bool) {
 
 // builtin reads close(…), and(…), or(…) and matchN(…).
 func (s scope) builtin(e *ast.CallExpr, ident *ast.Ident) (*schema.Schema, error) {
-	if ident.Node == nil && ident.Name == "matchN" && len(e.Args) == 2 {
+	isOwn := binding.Of(ident).Kind == binding.Unbound
+	if isOwn && ident.Name == "matchN" && len(e.Args) == 2 {
 		return s.matchN(e)
 	}
-	if ident.Node != nil || len(e.Args) != 1 {
+	if !isOwn || len(e.Args) != 1 {
 		return nil, s.unsupported(e, syntax.SourceOf(e))
 	}
 	list, isList := e.Args[0].(*ast.ListLit)

@@ -9,6 +9,7 @@ import (
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
 
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
@@ -48,7 +49,7 @@ func Schema(name string, instance *build.Instance) (*schema.Schema, error) {
 
 // compiler holds the state shared while one kind is read.
 type compiler struct {
-	syntax.TopLevels
+	binding.TopLevels
 	following map[definition]followed // those being read, to notice one that contains itself
 	read      []*schema.Schema        // definitions, for references to them from within
 	// values of fields being read for a reference, to notice one that refers to itself
@@ -59,7 +60,7 @@ type compiler struct {
 func newCompiler() *compiler {
 	return &compiler{
 		following: make(map[definition]followed), reading: make(map[ast.Expr]bool),
-		TopLevels: make(syntax.TopLevels),
+		TopLevels: make(binding.TopLevels),
 	}
 }
 
@@ -88,7 +89,7 @@ type scope struct {
 
 // frame is a struct literal around an expression.
 type frame struct {
-	literal ast.Node
+	literal *ast.StructLit
 	depth   int
 }
 
@@ -189,7 +190,7 @@ func (s scope) disjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
 // isType reports whether an expression is one of CUE's own types.
 func isType(e ast.Expr) bool {
 	ident, ok := e.(*ast.Ident)
-	return ok && ident.Node == nil && predeclared(ident) != nil
+	return ok && binding.Of(ident).Kind == binding.Unbound && predeclared(ident) != nil
 }
 
 // withListDefault reads *[…] | [...T].
@@ -254,8 +255,8 @@ func isTop(e ast.Expr) bool {
 // identifier reads a predeclared type, a definition of the package, or a reference to
 // another field of the object.
 func (s scope) identifier(e *ast.Ident) (*schema.Schema, error) {
-	switch target := e.Node.(type) {
-	case nil:
+	switch b := binding.Of(e); b.Kind {
+	case binding.Unbound, binding.Top:
 		if fields := s.FieldsOf(s.instance)[e.Name]; len(fields) > 0 {
 			return s.reference(e, e.Name)
 		}
@@ -266,21 +267,18 @@ func (s scope) identifier(e *ast.Ident) (*schema.Schema, error) {
 			return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, e, "%s", syntax.NoBytes)
 		}
 		return nil, syntax.ErrorAtNode(mistake.UnresolvedReference, e, "reference %q not found", e.Name)
-	case *ast.LetClause:
-		return s.named(e, target.Expr)
-	case ast.Expr:
-		if _, ok := e.Scope.(*ast.File); ok {
-			return s.reference(e, e.Name)
-		}
+	case binding.Let:
+		return s.named(e, b.Expr)
+	case binding.Field:
 		if strings.HasPrefix(e.Name, "#") || strings.HasPrefix(e.Name, "_") {
-			compiled, err := s.named(e, target)
+			compiled, err := s.named(e, b.Expr)
 			if err != nil || s.embedded || !strings.HasPrefix(e.Name, "#") {
 				return compiled, err
 			}
 			s.groups++
 			return schema.Close(compiled, s.groups), nil
 		}
-		return s.sibling(e, target)
+		return s.sibling(e, b.Expr)
 	}
 	return nil, s.unsupported(e, "a reference to "+e.Name)
 }
@@ -374,25 +372,21 @@ func (s scope) reference(at ast.Node, name string) (*schema.Schema, error) {
 // selector reads a definition of another package, a validator of CUE's standard
 // library, or a reference to a field of the object.
 func (s scope) selector(e *ast.SelectorExpr) (*schema.Schema, error) {
-	pkg, path := syntax.ImportedPackage(e)
-	name, _, err := ast.LabelName(e.Sel)
-	if err != nil {
+	path, name := binding.Selected(e)
+	switch {
+	case name == "":
 		return nil, s.unsupported(e, "this reference")
-	}
-	if path == "" {
+	case path == "":
 		return s.within(e, name)
 	}
 	if check, ok := namedChecks[path+"."+name]; ok {
 		return check(ruleAt(e)), nil
 	}
-	for _, imported := range s.instance.Imports {
-		if syntax.IsPackage(imported, path) {
-			inner := scope{compiler: s.compiler, instance: imported, depth: s.depth, guards: s.guards,
-				embedded: s.embedded}
-			return inner.reference(e, name)
-		}
+	if imported := binding.Imported(s.instance, path); imported != nil {
+		inner := scope{compiler: s.compiler, instance: imported, depth: s.depth, guards: s.guards, embedded: s.embedded}
+		return inner.reference(e, name)
 	}
-	return nil, s.unsupported(e, pkg+"."+name)
+	return nil, s.unsupported(e, syntax.SourceOf(e))
 }
 
 // within reads a selection from a struct of the kind: of a definition, like
@@ -446,7 +440,7 @@ func describeDefinition(fields []*ast.Field) string {
 
 // frameOf finds the struct literal of the object that a reference leads into.
 func (s scope) frameOf(e *ast.Ident) (frame, bool) {
-	i := slices.IndexFunc(s.frames, func(f frame) bool { return f.literal == e.Scope })
+	i := slices.IndexFunc(s.frames, func(f frame) bool { return f.literal == binding.Of(e).Struct })
 	if i < 0 {
 		return frame{}, false
 	}

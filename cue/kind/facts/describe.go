@@ -25,7 +25,7 @@ func Of(k *kind.Kind, pkg *syntax.Package) *Source {
 
 // Describe collects the facts from the source of a kind.
 func (b *Source) Describe() *kind.BehaviourFacts {
-	facts := &kind.BehaviourFacts{Reads: b.reads(), Children: b.childFacts(b.Definition, "")}
+	facts := &kind.BehaviourFacts{Reads: pathsOf(b.kind.Reads), Children: b.childFacts(b.Definition, "")}
 	if phases := b.Definition.Fields["phases"]; phases != nil {
 		s := b.Gather(phases.Parts)
 		for _, name := range s.Order {

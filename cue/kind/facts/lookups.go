@@ -9,6 +9,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -142,7 +143,7 @@ func SameLookups(k *kind.Kind, pkg *syntax.Package) error {
 // mentions reports whether a name of the behaviour stands in some parts, or in what they refer to at
 // the top of the package.
 func (b *Source) mentions(parts []infer.Part, name string) bool {
-	seen, packages := make(map[string]bool), make(syntax.TopLevels)
+	seen, packages := make(map[string]bool), make(binding.TopLevels)
 	var in func(node ast.Node) bool
 	in = func(node ast.Node) (found bool) {
 		ast.Walk(node, func(n ast.Node) bool {

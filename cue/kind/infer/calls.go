@@ -5,6 +5,7 @@ import (
 
 	"cuelang.org/go/cue/ast"
 
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
@@ -62,11 +63,10 @@ var letters = map[rune]types.Values{
 func (r *Reader) call(p Part, e *ast.CallExpr) Value {
 	name := syntax.SourceOf(e.Fun)
 	if selector, ok := e.Fun.(*ast.SelectorExpr); ok {
-		_, path := syntax.ImportedPackage(selector)
+		path, function := binding.Selected(selector)
 		if path == "" || strings.Contains(path, ".") { // not CUE's own
 			path = "?"
 		}
-		function, _, _ := ast.LabelName(selector.Sel)
 		name = path[strings.LastIndex(path, "/")+1:] + "." + function
 	}
 	known, ok := builtins[name]

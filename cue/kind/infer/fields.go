@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"cuelang.org/go/cue/ast"
-	"cuelang.org/go/cue/build"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
@@ -15,25 +15,17 @@ import (
 
 // selector infers x.name.
 func (r *Reader) selector(p Part, e *ast.SelectorExpr) Value {
-	name, _, err := ast.LabelName(e.Sel)
-	if err != nil {
+	path, name := binding.Selected(e)
+	switch imported := binding.Imported(p.In, path); {
+	case name == "" || path != "" && imported == nil:
 		return Unknown
+	case path == "":
+		return r.field(p, e, r.Infer(p.With(e.X)), name)
+	default:
+		next := p
+		next.In, next.At = imported, p.Node()
+		return r.reference(p, e, r.TopLevel(next, name))
 	}
-	if _, path := syntax.ImportedPackage(e); path != "" {
-		if imported, definition := syntax.ImportedDefinition(p.In, e); imported != nil {
-			next := p
-			next.In, next.At = imported, p.Node()
-			return r.reference(p, e, r.TopLevel(next, definition))
-		}
-		if i := slices.IndexFunc(p.In.Imports,
-			func(in *build.Instance) bool { return syntax.IsPackage(in, path) }); i >= 0 {
-			next := p
-			next.In, next.At = p.In.Imports[i], p.Node()
-			return r.reference(p, e, r.TopLevel(next, name))
-		}
-		return Unknown
-	}
-	return r.field(p, e, r.Infer(p.With(e.X)), name)
 }
 
 // field infers a field of a value.
@@ -234,7 +226,7 @@ func (r *Reader) keys(p Part, x Value) Value {
 	switch e := p.Expr.(type) {
 	case *ast.StructLit:
 	case *ast.Ident:
-		if _, isAtTop := e.Scope.(*ast.File); !isAtTop && e.Node != nil {
+		if kind := binding.Of(e).Kind; kind != binding.Top && kind != binding.Unbound {
 			return of(types.String)
 		}
 	default:

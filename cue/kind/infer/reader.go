@@ -11,6 +11,7 @@ import (
 	"cuelang.org/go/cue/literal"
 	"cuelang.org/go/cue/token"
 
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
@@ -55,11 +56,11 @@ type Reader struct {
 	GaveUp bool
 
 	kind     string // whose mistakes it finds
-	packages syntax.TopLevels
+	packages binding.TopLevels
 	given    Given
-	own      map[ast.Node]bool // the struct literals of the definition itself, if something is given to it
+	own      map[*ast.StructLit]bool // the struct literals of the definition itself, if something is given to it
 
-	variables map[ast.Node]Value // of comprehensions
+	variables map[ast.Expr]Value // of comprehensions
 	// following are references whose parts are being looked at, to notice what contains itself.
 	following map[ast.Expr]bool
 	reading   map[ast.Expr]bool // references that are being inferred
@@ -73,7 +74,7 @@ type Reader struct {
 // the definition itself says of them. The kind is that of mistakes.
 func New(in *build.Instance, definition, kind string) *Reader {
 	r := &Reader{
-		kind: kind, packages: make(syntax.TopLevels), given: Names{}, variables: make(map[ast.Node]Value),
+		kind: kind, packages: make(binding.TopLevels), given: Names{}, variables: make(map[ast.Expr]Value),
 		following: make(map[ast.Expr]bool), reading: make(map[ast.Expr]bool), found: make(map[string]bool),
 	}
 	r.Definition = r.Gather(r.TopLevel(Part{In: in}, definition))
@@ -82,14 +83,14 @@ func New(in *build.Instance, definition, kind string) *Reader {
 
 // Give gives the definition what it reads, from now on.
 func (r *Reader) Give(given Given) {
-	r.given, r.own = given, make(map[ast.Node]bool)
+	r.given, r.own = given, make(map[*ast.StructLit]bool)
 	for _, s := range r.Definition.Literals {
 		r.own[s] = true
 	}
 }
 
-// IsOwn reports whether a scope is the definition itself.
-func (r *Reader) IsOwn(scope ast.Node) bool { return r.own[scope] }
+// IsOwn reports whether a name refers to a field of the definition itself.
+func (r *Reader) IsOwn(e *ast.Ident) bool { return r.own[binding.Of(e).Struct] }
 
 // Forget drops the mistakes that were found.
 func (r *Reader) Forget() { r.Mistakes, r.found = nil, make(map[string]bool) }
@@ -257,51 +258,40 @@ func (r *Reader) interpolation(p Part, e *ast.Interpolation) Value {
 
 // identifier infers what a name stands for.
 func (r *Reader) identifier(p Part, e *ast.Ident) Value {
-	if v, ok := r.variables[e.Node]; ok && e.Node != nil {
+	b := binding.Of(e)
+	if v, ok := r.variables[b.Expr]; ok {
 		return v
 	}
-	switch target := e.Node.(type) {
-	case nil:
+	switch b.Kind {
+	case binding.Unbound, binding.Top:
 		if fields := r.TopLevel(p, e.Name); len(fields) > 0 {
 			return r.reference(p, e, fields)
 		}
 		return typeNamed(e.Name)
-	case *ast.ImportSpec:
+	case binding.Import:
 		return Unknown
-	case *ast.LetClause:
-		return r.reference(p, e, []Part{p.With(target.Expr)})
-	case *ast.Alias:
-		return r.reference(p, e, []Part{p.With(target.Expr)})
-	case *ast.Field:
-		return r.reference(p, e, []Part{p.With(target.Value)})
+	case binding.Field:
+		return r.sibling(p, e, b)
+	default:
+		return r.reference(p, e, []Part{p.With(b.Expr)})
 	}
-	if r.own[e.Scope] {
+}
+
+// sibling infers a field of a struct around the name.
+func (r *Reader) sibling(p Part, e *ast.Ident, b binding.Binding) Value {
+	if r.own[b.Struct] {
 		if v, ok := r.given.Root(p, e); ok {
 			return v
 		}
+		if m := r.Definition.Fields[e.Name]; m != nil {
+			return r.reference(p, e, m.Parts) // other conjuncts may add to it
+		}
 	}
 	var fields []Part
-	switch around := e.Scope.(type) {
-	case *ast.StructLit:
-		for _, declaration := range around.Elts {
-			if f, ok := declaration.(*ast.Field); ok {
-				if name, _, err := ast.LabelName(f.Label); err == nil && name == e.Name {
-					next := p.With(f.Value)
-					next.Constraint = f.Constraint != token.ILLEGAL
-					fields = append(fields, next)
-				}
-			}
-		}
-		if r.own[around] && r.Definition.Fields[e.Name] != nil {
-			fields = r.Definition.Fields[e.Name].Parts // other conjuncts may add to it
-		}
-	case *ast.File:
-		fields = r.TopLevel(p, e.Name)
-	}
-	if len(fields) == 0 {
-		if expr, ok := e.Node.(ast.Expr); ok {
-			fields = []Part{p.With(expr)}
-		}
+	for _, f := range b.Fields(e.Name) {
+		next := p.With(f.Value)
+		next.Constraint = f.Constraint != token.ILLEGAL
+		fields = append(fields, next)
 	}
 	return r.reference(p, e, fields)
 }

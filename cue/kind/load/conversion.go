@@ -3,12 +3,10 @@ package load
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
-	"cuelang.org/go/cue/token"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
@@ -60,8 +58,9 @@ func newConversion(k Draft, v *kind.Version, definition string) error {
 	if err != nil {
 		return located(mistake.UnsupportedCUE, err)
 	}
+	reads, _ := program.Reads()
 	v.Conversion = &kind.Conversion{Name: name, Program: program, At: syntax.PositionOf(declared[0]),
-		Stated: make(map[string]*kind.Stated), Reads: pathsRead(declared)}
+		Stated: make(map[string]*kind.Stated), Reads: reads}
 	for _, direction := range []string{kind.ToStoredName, kind.FromStoredName} {
 		if m := source.Definition.Fields[direction]; m != nil {
 			v.Conversion.Stated[direction] = facts.StatedBy(source.Definition.In(direction))
@@ -74,58 +73,6 @@ func newConversion(k Draft, v *kind.Version, definition string) error {
 		}
 	}
 	return nil
-}
-
-// pathsRead returns the paths of the fields of the object that a conversion reads; that of the whole object
-// is empty.
-func pathsRead(declared []*ast.Field) (paths []string) {
-	for _, f := range declared {
-		ast.Walk(f.Value, func(n ast.Node) bool {
-			if ident, ok := n.(*ast.Ident); ok && ident.Name == behaviour.ObjectName && ident.Scope != nil {
-				paths = append(paths, "")
-			}
-			e, _ := n.(ast.Expr)
-			names := pathFrom(behaviour.ObjectName, e)
-			if names != nil {
-				paths = append(paths, strings.Join(names, "."))
-			}
-			return names == nil
-		}, nil)
-	}
-	return paths
-}
-
-// pathFrom returns the names of a selection from something of a name; nil if it is something else.
-func pathFrom(rootName string, e ast.Expr) []string {
-	var names []string
-	for {
-		switch x := e.(type) {
-		case *ast.ParenExpr:
-			e = x.X
-			continue
-		case *ast.SelectorExpr:
-			name, _, err := ast.LabelName(x.Sel)
-			if err != nil {
-				return nil
-			}
-			names, e = append(names, name), x.X
-			continue
-		case *ast.IndexExpr:
-			name := "[]"
-			if literal, ok := x.Index.(*ast.BasicLit); ok && literal.Kind == token.STRING {
-				name, _, _ = ast.LabelName(literal)
-			}
-			names, e = append(names, name), x.X
-			continue
-		case *ast.Ident:
-			if x.Name != rootName || len(names) == 0 {
-				return nil
-			}
-			slices.Reverse(names)
-			return names
-		}
-		return nil
-	}
 }
 
 // orphanConversions finds conversions that belong to no version of a kind.

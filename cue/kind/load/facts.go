@@ -289,6 +289,8 @@ func CompileBehaviour(k Draft) (err error) {
 	if cycle := k.Program.Cycle(); cycle != nil {
 		return located(mistake.SelfReference, cycle)
 	}
+	k.Reads = &kind.Reads{}
+	k.Reads.Object, k.Reads.Observed = k.Program.Reads()
 	return nil
 }
 

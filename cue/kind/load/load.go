@@ -24,6 +24,7 @@ import (
 	fescuecue "github.com/fescue-dev/fescue/cue"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
@@ -113,7 +114,7 @@ func List(dir string) ([]Listed, error) {
 	if instance.Err != nil {
 		return nil, syntax.NewLoadError("", instance.Err)
 	}
-	definitions := make(syntax.TopLevels).FieldsOf(instance)
+	definitions := make(binding.TopLevels).FieldsOf(instance)
 	var listed []Listed
 	for _, name := range syntax.LoadableNames(definitions) {
 		at := syntax.PositionOf(definitions[syntax.BehaviourOf(name)][0])
@@ -288,7 +289,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 			return nil, unreadable(dir, instance)
 		}
 	}
-	names = syntax.LoadableNames(make(syntax.TopLevels).FieldsOf(instances[0]))
+	names = syntax.LoadableNames(make(binding.TopLevels).FieldsOf(instances[0]))
 	if len(only) > 0 {
 		keepOnly(instances[0], only)
 	}
@@ -321,10 +322,9 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 	if err != nil {
 		return nil, syntax.NewLoadError("", err)
 	}
-	definitions := make(syntax.TopLevels).FieldsOf(instances[0])
+	definitions := make(binding.TopLevels).FieldsOf(instances[0])
 	pkg := &syntax.Package{Instance: instances[0], Context: context, Value: values[0], Definitions: definitions,
 		Rules: rules, Proving: new(sync.Mutex)}
-	reads := facts.ReadsOf(instances[0])
 	var drafts []Draft
 	var errs []error
 	for _, name := range syntax.LoadableNames(definitions) {
@@ -341,7 +341,6 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 			continue
 		}
 		source := facts.Of(k.Kind, pkg)
-		k.Reads = reads
 		k.Hash, k.Behaviour, k.Corrected = hash, source.Describe(), source.Corrected()
 		drafts = append(drafts, k)
 	}

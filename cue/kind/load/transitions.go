@@ -6,6 +6,7 @@ import (
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
@@ -14,7 +15,7 @@ import (
 // incomplete. [if c {to: "A"}] becomes [{if c {to: "A"}}], and an empty transition is one that was
 // dropped.
 func separateTransitions(instance *build.Instance) {
-	syntax.EachPackage(instance, func(of *build.Instance) bool {
+	binding.EachPackage(instance, func(of *build.Instance) bool {
 		for _, file := range of.Files {
 			for _, decl := range file.Decls {
 				if definition, ok := decl.(*ast.Field); ok {

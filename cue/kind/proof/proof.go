@@ -23,6 +23,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -110,9 +111,8 @@ func newComparison(draft load.Draft) *comparison {
 func marshals(p *syntax.Package) (found bool) {
 	syntax.WalkSources(p.Instance, func(node ast.Node) bool {
 		if selector, ok := node.(*ast.SelectorExpr); ok {
-			_, path := syntax.ImportedPackage(selector)
-			name, _, err := ast.LabelName(selector.Sel)
-			found = found || err == nil && (path == "encoding/json" || path == "encoding/yaml") &&
+			path, name := binding.Selected(selector)
+			found = found || (path == "encoding/json" || path == "encoding/yaml") &&
 				strings.HasPrefix(name, "Marshal")
 		}
 		return !found

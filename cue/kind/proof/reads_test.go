@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/cue/kind/facts"
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/parts"
 )
@@ -39,13 +39,26 @@ func TestObservedReads(t *testing.T) {
 	for text, want := range map[string]string{
 		`observed: pod?: {...}
 a: observed.pod.status.phase == "x"`: "{pod:{status:{phase:*}}}",
-		`a: observed`:                  "*",
-		`a: observed.pod`:              "{pod:*}",
-		`a: observed["pod"].status`:    "{pod:{status:*}}",
-		`a: observed["p-\(x)"].status`: "*",
-		`a: observed.pod[name].status`: "{pod:*}",
-		`a: #C.observed.pod.x`:         "{pod:{x:*}}",
-		`let o = observed.pod, a: o.x`: "{pod:*}",
+		`a: observed`:                                                 "*",
+		`a: observed.pod`:                                             "{pod:*}",
+		`a: observed["pod"].status`:                                   "{pod:{status:*}}",
+		`a: observed["p-\(x)"].status`:                                "*",
+		`a: observed.pod[name].status`:                                "{pod:*}",
+		`a: #C.observed.pod.x`:                                        "{pod:{x:*}}",
+		`let o = observed.pod, a: o.x`:                                "{pod:{x:*}}",
+		`let o = observed.pod, a: o`:                                  "{pod:*}",
+		`let o = p.x, let p = observed.pod, a: o.y, a: p.z`:           "{pod:{x:{y:*} z:*}}",
+		`a: [for p in observed.set let c = p.conditions {c[0].type}]`: "{set:{[]:{conditions:{[]:{type:*}}}}}",
+		`a: #C`: "*",
+		"_h: self={b: [for k, v in self {v}]}\n_h":                      "*",
+		"_h: self={b: self[name].x}\n_h":                                "*",
+		"_h: self={b: self.name, c: self[\"name\"]}\n_h":                "{}",
+		"let o = \"\\(observed.pod.x)\", a: o":                          "{pod:{x:*}}",
+		`a: #Far.b`:                                                     "{pod:{z:*}}",
+		`a: {[string]: observed.pod.x}`:                                 "{pod:{x:*}}",
+		`a: {[N=string]: observed.pod[N]}`:                              "{pod:*}",
+		`a: [for p in observed.set {{[N=string]: p.x}}]`:                "{set:{[]:{x:*}}}",
+		`a: #Other.a, x: observed.pod.x`:                                "{pod:{x:*}}",
 		`a: len([for p in observed.set if p.status.phase == "x" {1}])`:  "{set:{[]:{status:{phase:*}}}}",
 		`a: len([for p in observed.set {p}])`:                           "{set:{[]:*}}",
 		`a: len(observed.set)`:                                          "{set:{[]:{}}}",
@@ -60,7 +73,8 @@ a: observed.pod.status.phase == "x"`: "{pod:{status:{phase:*}}}",
 		`observed: pod?: #Pod`:                                          "{pod:*}",
 		`observed: {pod?: {...} & {a: b: int}}`:                         "{pod:{a:{b:*}}}",
 		`observed: {[string]: int}`:                                     "*",
-		`X=observed: {pod?: {...}}`:                                     "*",
+		`X=observed: {pod?: {...}}`:                                     "{pod:{}}",
+		`X=observed: {...}, a: X.pod.x`:                                 "{pod:{x:*}}",
 		`a: observed.pod.b, a: observed.pod.c.d, a: observed.pod.c`:     "{pod:{b:* c:*}}",
 		`a: {if observed.pod != _|_ {x: 1}}`:                            "{pod:{}}",
 		`a: _|_ == observed.pod.status.x`:                               "{pod:{status:{x:{}}}}",
@@ -69,14 +83,15 @@ a: observed.pod.status.phase == "x"`: "{pod:{status:{phase:*}}}",
 		`observed: {pod: _, [string]: _}`:                               "{}",
 		`a: {for n, c in observed {(n): c.status.phase}}`:               "{[]:{status:{phase:*}}}",
 		`x: [for p in observed.set {observed: {phase: p.phase}}]`:       "{phase:* set:{[]:{phase:*}}}",
-		`a: self["observed"].pod.x`:                                     "{pod:{x:*}}",
-		`a: #CController[name].pod.x`:                                   "*",
+		`a: #C["observed"].pod.x`:                                       "{pod:{x:*}}",
+		`a: #C[name].pod.x`:                                             "*",
 		`a: object.labels[name]`:                                        "{}",
 		`a: b: c: 1`:                                                    "{}",
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, want, shownRead(facts.ReadsOf(instanceOf(t, text)).Observed))
+			_, observed := readsOf(t, text)
+			require.Equal(t, want, shownRead(observed))
 		})
 	}
 }
@@ -85,22 +100,23 @@ func TestReadMetadata(t *testing.T) {
 	t.Parallel()
 	const all = `{"labels":{"a":"1","b":"2"},"annotations":{"c":"3"}}`
 	for text, want := range map[string]string{
-		`x: object.spec.a`:                                 `{}`,
-		`x: object.metadata.name`:                          `{}`,
-		`x: object.metadata.labels.a`:                      `{"labels":{"a":"1"}}`,
-		`x: object.metadata.labels`:                        `{"labels":{"a":"1","b":"2"}}`,
-		`x: object.metadata`:                               all,
-		`let o = object, x: o.spec`:                        all,
-		`x: [for k, v in object.metadata.labels {v}]`:      `{"labels":{"a":"1","b":"2"}}`,
-		`x: object.metadata.annotations["c"]`:              `{"annotations":{"c":"3"}}`,
-		`x: self["ob\("ject")"].metadata.annotations["c"]`: all,
-		`object: metadata: labels: a: string`:              `{}`,
-		`X=object: {...}, x: X.metadata.labels`:            all,
+		`x: object.spec.a`:                               `{}`,
+		`x: object.metadata.name`:                        `{}`,
+		`x: object.metadata.labels.a`:                    `{"labels":{"a":"1"}}`,
+		`x: object.metadata.labels`:                      `{"labels":{"a":"1","b":"2"}}`,
+		`x: object.metadata`:                             all,
+		`let o = object, x: o.spec`:                      `{}`,
+		`let o = object, x: o.metadata`:                  all,
+		`x: [for k, v in object.metadata.labels {v}]`:    `{"labels":{"a":"1","b":"2"}}`,
+		`x: object.metadata.annotations["c"]`:            `{"annotations":{"c":"3"}}`,
+		`x: #C["ob\("ject")"].metadata.annotations["c"]`: all,
+		`object: metadata: labels: a: string`:            `{}`,
+		`X=object: {...}, x: X.metadata.labels`:          `{"labels":{"a":"1","b":"2"}}`,
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			k := &kind.Kind{Reads: facts.ReadsOf(instanceOf(t, text))}
-			read, err := json.Marshal(k.Reads.Metadata(map[string]any{"metadata": map[string]any{
+			object, _ := readsOf(t, text)
+			read, err := json.Marshal((&kind.Reads{Object: object}).Metadata(map[string]any{"metadata": map[string]any{
 				"name": "n", "labels": map[string]any{"a": "1", "b": "2"},
 				"annotations": map[string]any{"c": "3", corev1.LastAppliedConfigAnnotation: "{}"},
 			}}))
@@ -115,13 +131,17 @@ func TestReadMetadata(t *testing.T) {
 	}
 }
 
-func instanceOf(t *testing.T, text string) *build.Instance {
+// readsOf returns what a definition reads that has a text.
+func readsOf(t *testing.T, text string) (object, observed *parts.Set) {
 	t.Helper()
-	file, err := parser.ParseFile("x.cue", strings.NewReplacer(", a:", "\na:", ", x:", "\nx:").Replace(text))
+	text = strings.NewReplacer(", a:", "\na:", ", x:", "\nx:").Replace(text)
+	file, err := parser.ParseFile("x.cue", "#C: {"+text+"\nobject: _, observed: _, name: string, x: string}\n#Pod: string\n#Other: a: #C.a\n#Far: b: #C.observed.pod.z")
 	require.NoError(t, err)
 	instance := &build.Instance{}
 	require.NoError(t, instance.AddSyntax(file))
-	return instance
+	program, err := behaviour.Compile(instance, "#C")
+	require.NoError(t, err)
+	return program.Reads()
 }
 
 // Parts that a kind does not read do not change its decisions, and a thousand Pods cost no

@@ -11,6 +11,7 @@ import (
 	"cuelang.org/go/cue/build"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/types"
@@ -130,7 +131,7 @@ func refersToLast(reference ast.Expr, fields []*ast.Field) bool {
 	for _, f := range slices.Backward(fields) {
 		switch e := reference.(type) {
 		case *ast.Ident:
-			return e.Node == ast.Node(f.Value)
+			return binding.Of(e).Expr == f.Value
 		case *ast.SelectorExpr:
 			selected, _, err := ast.LabelName(e.Sel)
 			name, _, errField := ast.LabelName(f.Label)

@@ -8,6 +8,7 @@ import (
 	"cuelang.org/go/cue/build"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 )
 
@@ -76,9 +77,8 @@ func beginsWith(expr ast.Expr, definition string) bool {
 	case *ast.BinaryExpr:
 		return beginsWith(e.X, definition) || beginsWith(e.Y, definition)
 	case *ast.SelectorExpr:
-		_, path := ImportedPackage(e)
-		name, _, err := ast.LabelName(e.Sel)
-		return err == nil && path == ContractPackage && name == definition
+		path, name := binding.Selected(e)
+		return path == ContractPackage && name == definition
 	}
 	return false
 }

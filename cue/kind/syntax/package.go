@@ -10,6 +10,7 @@ import (
 	"cuelang.org/go/cue/cuecontext"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 )
 
 // ValueAt returns the CUE of the field of a definition at a JSONPath like ".spec.count"; it does not exist if CUE knows
@@ -84,7 +85,7 @@ func BuildPackages(instances []*build.Instance) (*cue.Context, []cue.Value, erro
 
 // filesOf returns the files of a package and of those that it imports.
 func filesOf(instance *build.Instance) (files []*ast.File) {
-	EachPackage(instance, func(of *build.Instance) bool {
+	binding.EachPackage(instance, func(of *build.Instance) bool {
 		files = append(files, of.Files...)
 		return true
 	})
