@@ -53,8 +53,8 @@ func (k *Kind) ReadOfChild(name string, child map[string]any) any {
 
 // Reads are what a behaviour can read, whatever the object is.
 type Reads struct {
-	// Object and Observed are the reads of the object and of its children. Anything that is
-	// not plainly the name of a field counts as reading all.
+	// Object and Observed are the reads of the object and of its children. What is used in another way than by the
+	// names of its fields is read as a whole.
 	Object, Observed *parts.Set
 }
 

@@ -1,18 +1,16 @@
 package behaviour
 
 import (
-	"slices"
-
 	"cuelang.org/go/cue/token"
 
 	"github.com/fescue-dev/fescue/internal/parts"
 )
 
-// Reads returns which parts of the object, and of what is observed, any run can read; whatever has one of these names
-// counts as it. The walk follows selections, lets and loops: what is used in another way is read as a whole.
+// Reads returns which parts of the object, and of what is observed, any run can read. The walk follows selections, lets
+// and loops: what is used in another way is read as a whole.
 func (p *Program) Reads() (object, observed *parts.Set) {
 	r := &readers{object: &parts.Set{}, observed: &parts.Set{}, seen: make(map[Expr]bool),
-		resolving: make(map[*Let]bool), roots: make(map[root]bool)}
+		unified: make(map[Expr]bool), lets: make(map[*Let]*parts.Set)}
 	r.definition(p.pkg, p.name)
 	return r.object, r.observed
 }
@@ -20,69 +18,88 @@ func (p *Program) Reads() (object, observed *parts.Set) {
 // readers collects what is read.
 type readers struct {
 	object, observed *parts.Set
-	seen             map[Expr]bool // fields at the top of a package, and lets
-	resolving        map[*Let]bool
-	roots            map[root]bool // definitions that are unified with the one that is run
+	// seen are fields at the top of a package and lets, whose values are visited once, and unified the fields whose
+	// values are unified with the definition that is run.
+	seen, unified map[Expr]bool
+	lets          map[*Let]*parts.Set // what they stand for
 }
 
-// names are the scopes of an expression: a struct, a clause, or the name in a pattern.
-type names struct {
-	up      *names
-	element *parts.Set // that the variable of a clause is; nil for anything else
+// readScope is what an expression can name: a struct, a clause, or the name in a pattern.
+type readScope struct {
+	up *readScope
+	// literal is a struct; nil for others. isRun means that it is unified with the definition that is run, and part is
+	// what it declares of the object, or of what is observed; nil for others.
+	literal *StructLit
+	isRun   bool
+	part    *parts.Set
+	// element is what the variable of a clause stands for.
+	element *parts.Set
 }
 
-func (n *names) out(levels int) *names {
+func (s *readScope) out(levels int) *readScope {
 	for ; levels > 0; levels-- {
-		n = n.up
+		s = s.up
 	}
-	return n
+	return s
 }
 
 // definition visits a definition that is unified with the one that is run.
 func (r *readers) definition(pkg *Package, name string) {
-	if r.roots[root{pkg, name}] {
-		return
-	}
-	r.roots[root{pkg, name}] = true
 	for _, f := range pkg.top.byName[name] {
-		r.unified(f.Value, nil)
+		r.unify(f, f.Value, nil)
 	}
 }
 
-// unified visits what is unified with the definition that is run.
-func (r *readers) unified(x Expr, up *names) {
+// unify visits the value of a field that is unified with the definition that is run.
+func (r *readers) unify(field, x Expr, up *readScope) {
+	if !r.unified[field] {
+		r.unified[field] = true
+		r.run(x, up)
+	}
+}
+
+// run visits what is unified with the definition that is run. What it is may not be known: then anything may be read,
+// since it can say what the object has to be.
+func (r *readers) run(x Expr, up *readScope) {
 	switch x := x.(type) {
+	case *Type:
 	case *PackageReference:
 		r.definition(x.Package, x.Name)
-	case *Binary:
-		if x.Op == token.AND {
-			r.unified(x.X, up)
-			r.unified(x.Y, up)
-			return
+	case *Reference:
+		in := up.out(x.Up)
+		for _, f := range in.literal.named(x.Name) {
+			r.unify(f, f.(*Field).Value, in)
 		}
-		r.visit(x, up)
+	case *Binary:
+		r.all(x.Op != token.AND)
+		r.run(x.X, up)
+		r.run(x.Y, up)
 	case *StructLit:
-		r.structLit(x, up, r.unified)
+		r.structLit(x, &readScope{up: up, literal: x, isRun: true})
 	default:
-		r.visit(x, up)
+		r.all(true)
 	}
+}
+
+// all notes that everything is read, if so.
+func (r *readers) all(isRead bool) {
+	r.object.Whole, r.observed.Whole = r.object.Whole || isRead, r.observed.Whole || isRead
 }
 
 // visit finds what is read by an expression.
-func (r *readers) visit(x Expr, up *names) {
+func (r *readers) visit(x Expr, up *readScope) {
 	if read := r.resolve(x, up); read != nil {
 		read.Whole = true
 		return
 	}
 	switch x := x.(type) {
 	case *StructLit:
-		r.structLit(x, up, r.visit)
+		r.structLit(x, &readScope{up: up, literal: x})
 		return
 	case *Comprehension:
-		r.comprehension(x, up)
+		r.visit(x.Body, r.clauses(x, up))
 		return
 	case *PackageReference:
-		r.all(r.mayBeRun(x))
 		for _, f := range x.Package.top.byName[x.Name] {
 			r.once(f, f.Value, nil)
 		}
@@ -91,15 +108,14 @@ func (r *readers) visit(x Expr, up *names) {
 		r.once(x.Let, x.Let.Value, up.out(x.Up))
 		return
 	case *Self:
-		r.all(true)
+		r.all(true) // it may be embedded in the definition that is run
 		return
 	case *Selector:
-		if !r.mayBeRun(x.X) {
-			r.visit(x.X, up)
-		}
+		r.selected(x.X, up)
 		return
 	case *Index:
-		if _, isLiteral := x.Index.(*Literal); isLiteral && r.mayBeRun(x.X) {
+		if _, isText := literalText(x.Index); isText {
+			r.selected(x.X, up)
 			return
 		}
 	case *Call:
@@ -119,29 +135,19 @@ func (r *readers) visit(x Expr, up *names) {
 	}
 }
 
+// selected visits what a field is selected from. The fields of a struct are visited with it.
+func (r *readers) selected(x Expr, up *readScope) {
+	if _, isSelf := x.(*Self); !isSelf {
+		r.visit(x, up)
+	}
+}
+
 // once visits the value of a field or a let that several expressions can refer to.
-func (r *readers) once(of, value Expr, up *names) {
+func (r *readers) once(of, value Expr, up *readScope) {
 	if !r.seen[of] {
 		r.seen[of] = true
 		r.visit(value, up)
 	}
-}
-
-// all notes that everything is read, if so.
-func (r *readers) all(isRead bool) {
-	r.object.Whole, r.observed.Whole = r.object.Whole || isRead, r.observed.Whole || isRead
-}
-
-// mayBeRun reports whether an expression can be the definition that is run, so that it has the object. Its other fields
-// are visited in any case.
-func (r *readers) mayBeRun(x Expr) bool {
-	switch x := x.(type) {
-	case *PackageReference:
-		return r.roots[root{x.Package, x.Name}]
-	case *Self: // what it stands for may be embedded
-		return true
-	}
-	return false
 }
 
 // presenceTest returns the expression that a comparison with _|_ tests; nil for others.
@@ -158,8 +164,8 @@ func presenceTest(x *Binary) Expr {
 	return nil
 }
 
-// named returns what has a name; nil if it is neither the object nor what is observed.
-func (r *readers) named(name string) *parts.Set {
+// given returns what is given under a name; nil if nothing is.
+func (r *readers) given(name string) *parts.Set {
 	switch name {
 	case ObjectName:
 		return r.object
@@ -170,7 +176,7 @@ func (r *readers) named(name string) *parts.Set {
 }
 
 // part returns what resolve does, without the object itself and all that is observed.
-func (r *readers) part(x Expr, up *names) *parts.Set {
+func (r *readers) part(x Expr, up *readScope) *parts.Set {
 	if read := r.resolve(x, up); read != r.object && read != r.observed {
 		return read
 	}
@@ -178,55 +184,92 @@ func (r *readers) part(x Expr, up *names) *parts.Set {
 }
 
 // resolve returns the part of the object, or of what is observed, that an expression is; nil if it is something else.
-func (r *readers) resolve(x Expr, up *names) *parts.Set {
+func (r *readers) resolve(x Expr, up *readScope) *parts.Set {
 	switch x := x.(type) {
 	case *Reference:
-		return r.named(x.Name)
-	case *PackageReference:
-		return r.named(x.Name)
+		if in := up.out(x.Up); in.part != nil {
+			return in.part.Field(shown(x.Name))
+		}
+		return r.given(x.Name)
 	case *Variable:
 		if !x.IsKey {
 			return up.out(x.Up).element
 		}
+	case *Self:
+		return up.out(x.Up).part
 	case *LetReference:
-		if !r.resolving[x.Let] {
-			r.resolving[x.Let] = true
-			defer delete(r.resolving, x.Let)
-			return r.resolve(x.Let.Value, up.out(x.Up))
+		stands, isKnown := r.lets[x.Let]
+		if !isKnown {
+			r.lets[x.Let] = nil // if it refers to itself
+			stands = r.resolve(x.Let.Value, up.out(x.Up))
+			r.lets[x.Let] = stands
 		}
+		return stands
 	case *Selector:
-		if of := r.resolve(x.X, up); of != nil {
-			return of.Field(shown(x.Name))
-		}
-		return r.named(x.Name)
+		return r.field(x.X, shown(x.Name), up)
 	case *Index:
-		literal, ok := x.Index.(*Literal)
-		if !ok {
+		if name, isText := literalText(x.Index); isText {
+			return r.field(x.X, name, up)
+		}
+		if _, isLiteral := x.Index.(*Literal); !isLiteral {
 			return nil
 		}
-		of := r.resolve(x.X, up)
-		name, isName := literal.Value.(string)
-		switch {
-		case isName && of == nil: // as in self["observed"]
-			return r.named(name)
-		case isName:
-			return of.Field(name)
-		case of != nil:
+		if of := r.resolve(x.X, up); of != nil {
 			return of.Element()
 		}
 	}
 	return nil
 }
 
-// structLit visits a struct, and what it embeds as it is visited itself.
-func (r *readers) structLit(x *StructLit, up *names, embedded func(Expr, *names)) {
-	in := &names{up: up}
+// literalText returns the text of a literal.
+func literalText(x Expr) (text string, ok bool) {
+	if literal, isLiteral := x.(*Literal); isLiteral {
+		text, ok = literal.Value.(string)
+	}
+	return text, ok
+}
+
+// field resolves a field of what an expression is.
+func (r *readers) field(x Expr, name string, up *readScope) *parts.Set {
+	if of := r.resolve(x, up); of != nil {
+		return of.Field(name)
+	}
+	if _, isSelf := x.(*Self); isSelf {
+		return r.given(name) // it may be embedded in the definition that is run
+	}
+	return nil
+}
+
+// structLit visits what is in a struct. One that is unified with the definition that is run may say what the object has
+// to be, or what is observed.
+func (r *readers) structLit(x *StructLit, in *readScope) {
 	for _, f := range x.Fields {
-		if f.Name == ObservedName {
-			r.declared(f.Value, r.observed)
+		if given := r.given(f.Name); in.isRun && given != nil {
+			r.declared(f.Value, given, in)
+			continue
 		}
 		r.visit(f.Value, in)
 	}
+	r.all(in.isRun && len(x.Dynamic)+len(x.Patterns) > 0) // what they are for is not known
+	r.computed(x, in)
+	for _, e := range x.Embeds {
+		if in.isRun {
+			r.run(e, in)
+			continue
+		}
+		r.visit(e, in)
+	}
+	for _, c := range x.Comprehensions {
+		if within := r.clauses(c, in); in.isRun {
+			r.run(c.Body, within)
+		} else {
+			r.visit(c.Body, within)
+		}
+	}
+}
+
+// computed visits the fields of a struct whose names are computed, and its patterns.
+func (r *readers) computed(x *StructLit, in *readScope) {
 	for _, f := range x.Dynamic {
 		r.visit(f.Name, in)
 		r.visit(f.Value, in)
@@ -235,20 +278,15 @@ func (r *readers) structLit(x *StructLit, up *names, embedded func(Expr, *names)
 		r.visit(p.Name, in)
 		within := in
 		if p.HasAlias {
-			within = &names{up: in}
+			within = &readScope{up: in}
 		}
 		r.visit(p.Value, within)
 	}
-	for _, e := range x.Embeds {
-		embedded(e, in)
-	}
-	for _, c := range x.Comprehensions {
-		r.comprehension(c, in)
-	}
 }
 
-// comprehension visits a comprehension. The variable of a loop over a part is each of its elements.
-func (r *readers) comprehension(x *Comprehension, up *names) {
+// clauses visits those of a comprehension, and returns the scope of its body. The variable of a loop over a part is
+// each of its elements.
+func (r *readers) clauses(x *Comprehension, up *readScope) *readScope {
 	for _, clause := range x.Clauses {
 		element := r.resolve(clause.X, up)
 		if clause.Kind == token.FOR && element != nil && element != r.object {
@@ -258,41 +296,52 @@ func (r *readers) comprehension(x *Comprehension, up *names) {
 			r.visit(clause.X, up)
 		}
 		if clause.Kind != token.IF {
-			up = &names{up: up, element: element}
+			up = &readScope{up: up, element: element}
 		}
 	}
-	r.visit(x.Body, up)
+	return up
 }
 
-// declared notes the fields in a declaration of the children, which are compared with it.
-func (r *readers) declared(x Expr, read *parts.Set) {
+// declared visits a declaration of a part, which the part is compared with: its fields are read.
+func (r *readers) declared(x Expr, part *parts.Set, up *readScope) {
 	switch x := x.(type) {
-	case *Type:
-		if x.Kinds == Any {
-			return
-		}
 	case *Binary:
 		if x.Op == token.AND {
-			r.declared(x.X, read)
-			r.declared(x.Y, read)
+			r.declared(x.X, part, up)
+			r.declared(x.Y, part, up)
 			return
 		}
 	case *ListLit:
-		if len(x.Elements) == 0 && x.Rest != nil {
-			r.declared(x.Rest, read.Element())
+		if len(x.Elements) == 0 && x.Rest != nil && !isAny(x.Rest) {
+			r.declared(x.Rest, part.Element(), up)
 			return
 		}
 	case *StructLit:
-		isKnown := len(x.Dynamic)+len(x.Embeds)+len(x.Comprehensions) == 0
-		isAny := func(p *Pattern) bool { t, ok := p.Value.(*Type); return ok && t.Kinds == Any }
-		if isKnown && !slices.ContainsFunc(x.Patterns, func(p *Pattern) bool { return !isAny(p) }) {
-			for _, f := range x.Fields {
-				if t, ok := f.Value.(*Type); !ok || t.Kinds != Any {
-					r.declared(f.Value, read.Field(shown(f.Name)))
-				}
+		in := &readScope{up: up, literal: x, part: part}
+		for _, f := range x.Fields {
+			if !isAny(f.Value) {
+				r.declared(f.Value, part.Field(shown(f.Name)), in)
 			}
-			return
 		}
+		part.Whole = part.Whole || len(x.Dynamic)+len(x.Embeds)+len(x.Comprehensions) > 0
+		for _, p := range x.Patterns {
+			part.Whole = part.Whole || !isAny(p.Value)
+		}
+		r.computed(x, in)
+		for _, e := range x.Embeds {
+			r.visit(e, in)
+		}
+		for _, c := range x.Comprehensions {
+			r.visit(c, in)
+		}
+		return
 	}
-	read.Whole = true
+	part.Whole = part.Whole || !isAny(x)
+	r.visit(x, up)
+}
+
+// isAny reports whether an expression is _, which any value fits.
+func isAny(x Expr) bool {
+	t, ok := x.(*Type)
+	return ok && t.Kinds == Any
 }

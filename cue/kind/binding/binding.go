@@ -26,8 +26,8 @@ const (
 // Binding is what a name refers to.
 type Binding struct {
 	Kind Kind
-	// Expr is the value of a Let, an Alias, a Field or a Top; the last one, if fields of a name are in one struct. What
-	// declares a Variable.
+	// Expr is the value of a Let, an Alias, a Field or a Top; the last one, if fields of a name are in one struct. That
+	// of an Alias may have another alias. For a Variable, it is what declares it.
 	Expr ast.Expr
 	// Struct declares a Field.
 	Struct *ast.StructLit
@@ -64,7 +64,7 @@ func Of(e *ast.Ident) Binding {
 	return Binding{}
 }
 
-// Fields returns the fields of a name in the struct that declares it.
+// Fields returns the fields of a name in the struct that declares it, given the Binding of a Field.
 func (b Binding) Fields(name string) (fields []*ast.Field) {
 	for _, declaration := range b.Struct.Elts {
 		if f, ok := declaration.(*ast.Field); ok {

@@ -44,7 +44,8 @@ func counterpartsOf(k *kind.Kind, pkg *syntax.Package, v *kind.Version) []*synta
 	return append(there.mistakes, back.mistakes...)
 }
 
-// value compares the schemas of a value, parts of which the conversion may state or read.
+// value compares the schemas of a value, parts of which the conversion may state. read is what it reads of the version
+// that is not stored.
 func (c *counterparts) value(
 	had, wants *apiextensionsv1.JSONSchemaProps, by *kind.Stated, read *parts.Set, path string,
 ) {

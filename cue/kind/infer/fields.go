@@ -226,7 +226,9 @@ func (r *Reader) keys(p Part, x Value) Value {
 	switch e := p.Expr.(type) {
 	case *ast.StructLit:
 	case *ast.Ident:
-		if kind := binding.Of(e).Kind; kind != binding.Top && kind != binding.Unbound {
+		switch binding.Of(e).Kind {
+		case binding.Top, binding.Unbound, binding.Let:
+		default:
 			return of(types.String)
 		}
 	default:
