@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,7 +19,7 @@ import (
 
 var (
 	onlyMutants = flag.String("mutants", "",
-		"break the engine in many ways, and ask whether histories show it: all, or a part of the name of a file or of a mutant")
+		"break the engine in many ways, and ask whether histories show it: all, or a regular expression for the place and the text of a mutant")
 	someMutants = flag.Int("some-mutants", 300, "how many of them are tried, in an order that is always the same")
 )
 
@@ -31,7 +32,8 @@ var engineMutants = mutate.Source{
 	Messages: regexp.MustCompile(`^(fmt\.Errorf|fmt\.Sprintf|errors\.New|logWarning)$`),
 }
 
-// TestMutants breaks the engine and its plans, in one place at a time, and asks whether histories show it.
+// TestMutants breaks the engine and its plans, in one place at a time, and asks whether histories show it, and whether
+// the tests of the engine do if these do not.
 func TestMutants(t *testing.T) {
 	if *onlyMutants == "" {
 		t.Skip("it takes more than an hour: make test-engine-mutants")
@@ -40,19 +42,34 @@ func TestMutants(t *testing.T) {
 	for _, dir := range []string{"../../../engine", "../../../engine/children", "../../../engine/plan"} {
 		overlay.AddMutants(t, dir, &source, nil)
 	}
+	wanted, err := regexp.Compile(strings.TrimPrefix(*onlyMutants, "all"))
+	require.NoError(t, err)
 	var tried []mutate.Mutant
 	for _, i := range rand.New(rand.NewPCG(1, 6)).Perm(len(source.Mutants)) {
 		m := source.Mutants[i]
-		isWanted := *onlyMutants == "all" || strings.Contains(m.File+" "+m.Text(), *onlyMutants)
-		if isWanted && len(tried) < *someMutants && !unseenFiles.MatchString(m.File) {
+		if wanted.MatchString(placed(m)) && len(tried) < *someMutants && !unseenFiles.MatchString(m.File) {
 			tried = append(tried, m)
 		}
 	}
-	survivors := overlay.Survivors(t, ".", "TestTheseMutants", tried)
-	for _, m := range survivors {
-		t.Logf("%s:%d: %s: no history shows it", filepath.Base(m.File), m.Line, m.Text())
+	survivors := overlay.Survivors(t, ".", "TestTheseMutants", tried,
+		fmt.Sprint("-histories=", *histories))
+	unnoticed := survivors
+	for _, dir := range []string{"plan", "children", "reconcile", "simulate", ""} {
+		unnoticed = overlay.Unnoticed(t, filepath.Join("../../../engine", dir), unnoticed)
 	}
-	t.Logf("histories show %d of %d mutants, of %d in all", len(tried)-len(survivors), len(tried), len(source.Mutants))
+	for _, m := range survivors {
+		others := "a test of the engine does"
+		if slices.Contains(unnoticed, m) {
+			others = "nor does a test of the engine"
+		}
+		t.Logf("%s: no history shows it, %s", placed(m), others)
+	}
+	t.Logf("histories show %d of %d mutants, of %d in all, and the tests of the engine %d more", len(tried)-len(survivors), len(tried), len(source.Mutants), len(survivors)-len(unnoticed))
+}
+
+// placed returns a mutant with its place, as in "drift.go:75: IsInSync | …".
+func placed(m mutate.Mutant) string {
+	return fmt.Sprintf("%s:%d: %s", filepath.Base(m.File), m.Line, m.Text())
 }
 
 // TestTheseMutants plays histories with mutants: those of other kinds in turns with Ats.

@@ -34,11 +34,16 @@ type process struct {
 	// answered are the versions of the objects that it wrote and knows of, and deleted the objects that it deleted.
 	answered sets.Set[string]
 	deleted  sets.Set[types.UID]
+	// changed is what it changed last of an object, by its path.
+	changed map[string]change
 }
+
+// change is a change that was carried out, and the version that the object had then.
+type change struct{ body, version string }
 
 func newProcess(h *history) *process {
 	return &process{history: h, name: fmt.Sprint(operator, h.operators.Add(1)), answered: sets.New[string](),
-		deleted: sets.New[types.UID]()}
+		deleted: sets.New[types.UID](), changed: make(map[string]change)}
 }
 
 var errKilled = errors.New("the operator was killed")
@@ -177,6 +182,11 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 			return err
 		}
 		p.answered.Insert(stored.ResourceVersion)
+		now := change{string(sent), stored.ResourceVersion}
+		if was := p.changed[r.URL.Path]; (r.Method == http.MethodPatch || r.Method == http.MethodPut) && was == now {
+			p.history.note(fmt.Sprintf("%s %s by %s changes nothing again: %.300s", r.Method, r.URL.Path, p.name, sent))
+		}
+		p.changed[r.URL.Path] = now
 		return nil
 	}
 	var status metav1.Status

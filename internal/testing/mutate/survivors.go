@@ -67,8 +67,56 @@ func (o *Overlay) AddMutants(tb testing.TB, dir string, of *Source, rewrite func
 
 // Survivors returns the mutants that a test of the package in a folder does not notice, which calls Try. Each processor
 // tries a part of them. A process that a mutant ends is followed by another, for the rest. That one is killed if it was
-// the first of its process; else one before it may be why, and it is the first of the next.
-func (o *Overlay) Survivors(t *testing.T, dir, test string, mutants []Mutant) (survivors []Mutant) {
+// the first of its process; else one before it may be why, and it is the first of the next. The flags are given to the
+// test.
+func (o *Overlay) Survivors(
+	t *testing.T, dir, test string, mutants []Mutant, flags ...string,
+) (survivors []Mutant) {
+	t.Helper()
+	binary := o.binaryOf(t, dir)
+	left := make([][]Mutant, runtime.NumCPU())
+	var running errgroup.Group
+	for i := range left {
+		var part []Mutant
+		for n := i; n < len(mutants); n += len(left) {
+			part = append(part, mutants[n])
+		}
+		running.Go(func() (err error) {
+			left[i], err = survivorsOf(t, binary, dir, test, part, flags)
+			return err
+		})
+	}
+	require.NoError(t, running.Wait())
+	return slices.Concat(left...)
+}
+
+// Unnoticed returns the mutants with which the tests of the package in a folder pass.
+func (o *Overlay) Unnoticed(t *testing.T, dir string, mutants []Mutant) (unnoticed []Mutant) {
+	t.Helper()
+	binary := o.binaryOf(t, dir)
+	isNoticed := make([]bool, len(mutants))
+	var running errgroup.Group
+	running.SetLimit(runtime.NumCPU())
+	for i, m := range mutants {
+		running.Go(func() error {
+			command := exec.Command(binary, "-test.failfast", "-test.short", "-test.timeout", "5m")
+			command.Dir = dir
+			command.Env = append(os.Environ(), always+"="+strconv.Itoa(m.Number))
+			isNoticed[i] = command.Run() != nil
+			return nil
+		})
+	}
+	require.NoError(t, running.Wait())
+	for i, m := range mutants {
+		if !isNoticed[i] {
+			unnoticed = append(unnoticed, m)
+		}
+	}
+	return unnoticed
+}
+
+// binaryOf builds the tests of the package in a folder.
+func (o *Overlay) binaryOf(t *testing.T, dir string) string {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{"Replace": o.replaced})
 	require.NoError(t, err)
@@ -78,30 +126,20 @@ func (o *Overlay) Survivors(t *testing.T, dir, test string, mutants []Mutant) (s
 	output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary,
 		"./"+dir).CombinedOutput()
 	require.NoError(t, err, string(output))
-	left := make([][]Mutant, runtime.NumCPU())
-	var running errgroup.Group
-	for i := range left {
-		var part []Mutant
-		for n := i; n < len(mutants); n += len(left) {
-			part = append(part, mutants[n])
-		}
-		running.Go(func() (err error) {
-			left[i], err = survivorsOf(t, binary, dir, test, part)
-			return err
-		})
-	}
-	require.NoError(t, running.Wait())
-	return slices.Concat(left...)
+	return binary
 }
 
 // survivorsOf tries some mutants, in one process after the other.
-func survivorsOf(t *testing.T, binary, dir, test string, mutants []Mutant) (survivors []Mutant, err error) {
+func survivorsOf(
+	t *testing.T, binary, dir, test string, mutants []Mutant, flags []string,
+) (survivors []Mutant, err error) {
 	for len(mutants) > 0 {
 		var numbers []string
 		for _, m := range mutants {
 			numbers = append(numbers, strconv.Itoa(m.Number))
 		}
-		command := exec.Command(binary, "-test.run", "^"+test+"$", "-test.timeout", "0")
+		command := exec.Command(binary,
+			slices.Concat(flags, []string{"-test.run", "^" + test + "$", "-test.timeout", "0"})...)
 		command.Dir = dir
 		command.Env = append(os.Environ(), variable+"="+strings.Join(numbers, " "))
 		var failure bytes.Buffer
