@@ -178,7 +178,7 @@ func operationFrom(random *rand.Rand) operation {
 	return operation{
 		Verb: pick("create", "create", "create", "get", "list", "update", "update", "merge", "merge", "json", "status", "delete", "delete", "apply", "apply", "apply", "apply status"),
 		Name: pick("a", "b"), Of: random.IntN(len(served)),
-		Change:  pick("data", "spec", "spec", "spec", "label", "label", "unlabel", "nothing", "hold", "release", "release", "status", "namespace", "version", "kind", "name", "bad name", "no name", "finalizer"),
+		Change:  pick("data", "no data", "spec", "spec", "spec", "label", "label", "unlabel", "nothing", "hold", "release", "release", "status", "namespace", "version", "kind", "name", "bad name", "no name", "finalizer"),
 		Version: pick("current", "current", "stale", "none"), UID: pick("right", "none", "none", "wrong"), Value: random.IntN(3), Spec: random.IntN(len(specs)), Strict: random.IntN(4) == 0,
 		Manager: pick("x", "y", "y", ""), Force: random.IntN(3) == 0,
 	}
@@ -357,6 +357,8 @@ func (s *side) change(object map[string]any, o operation) {
 	switch o.Change {
 	case "data":
 		object["data"] = map[string]any{"k": fmt.Sprint(o.Value)}
+	case "no data":
+		object["data"] = nil
 	case "spec":
 		if served[o.Of].Kind == "Gadget" {
 			object["spec"] = specs[o.Spec]

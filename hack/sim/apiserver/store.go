@@ -393,7 +393,7 @@ func inNamespace(object *unstructured.Unstructured, namespace string) error {
 }
 
 // canonical returns a copy of an object without the empty fields that the API server drops when it decodes it: those of
-// the metadata, and the lists of Kubernetes' own types. It reports whether the metadata had such.
+// the metadata, and the lists and nulls of Kubernetes' own types. It reports whether the metadata had such.
 func (t *table) canonical(given *unstructured.Unstructured) (object *unstructured.Unstructured, dropped bool) {
 	object = given.DeepCopy()
 	metadata, _ := object.Object["metadata"].(map[string]any)
@@ -407,25 +407,25 @@ func (t *table) canonical(given *unstructured.Unstructured) (object *unstructure
 		}
 	}
 	if !t.isCustom() {
-		dropEmptyLists(object.Object)
+		dropEmpty(object.Object)
 	}
 	return object, dropped
 }
 
-// dropEmptyLists removes empty lists, which the types of Kubernetes leave out of their JSON, all but these two.
-func dropEmptyLists(value any) {
+// dropEmpty removes empty lists and nulls, which the types of Kubernetes leave out of their JSON, all but two lists.
+func dropEmpty(value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		maps.DeleteFunc(value, func(name string, v any) bool {
 			list, isList := v.([]any)
-			return isList && len(list) == 0 && name != "containers" && name != "rules"
+			return (isList && len(list) == 0 || v == nil) && name != "containers" && name != "rules"
 		})
 		for _, v := range value {
-			dropEmptyLists(v)
+			dropEmpty(v)
 		}
 	case []any:
 		for _, v := range value {
-			dropEmptyLists(v)
+			dropEmpty(v)
 		}
 	}
 }
