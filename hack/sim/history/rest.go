@@ -165,6 +165,7 @@ func (h *history) restlessObject(
 			continue
 		}
 		found = append(found, h.missing(c, object, children[c.Name], wanted)...)
+		found = append(found, strays(c, object, live)...)
 	}
 	for name, of := range children {
 		for _, child := range of {
@@ -285,6 +286,27 @@ func isTaken(c kind.Child, owner *unstructured.Unstructured, live map[string]*un
 	other := live[template.GetKind()+"/"+cmp.Or(template.GetNamespace(), owner.GetNamespace())+"/"+template.GetName()]
 	return other != nil && (!metav1.IsControlledBy(other, owner) || other.GetLabels()[labelDecorator] == "" &&
 		!strings.HasPrefix(other.GetAnnotations()[annotationOwner], "decorator:"))
+}
+
+// strays returns the objects that a set should have deleted: those of nobody that have the labels of its members.
+func strays(
+	c kind.Child, owner *unstructured.Unstructured, live map[string]*unstructured.Unstructured,
+) (found []string) {
+	if c.Template == nil || c.Set == nil || !c.Set.DeleteStrays || c.Set.Ordered {
+		return nil
+	}
+	template := &unstructured.Unstructured{Object: c.Template}
+	namespace, selected := cmp.Or(template.GetNamespace(), owner.GetNamespace()), template.GetLabels()
+	for _, id := range slices.Sorted(maps.Keys(live)) {
+		object := live[id]
+		_, isManaged := object.GetLabels()[labelOwner]
+		isStray := object.GroupVersionKind() == template.GroupVersionKind() && object.GetNamespace() == namespace &&
+			!isManaged && metav1.GetControllerOf(object) == nil && object.GetDeletionTimestamp() == nil
+		if isStray && len(selected) > 0 && labels.SelectorFromSet(selected).Matches(labels.Set(object.GetLabels())) {
+			found = append(found, fmt.Sprintf("leaves the stray %s of %s", id, c.Name))
+		}
+	}
+	return found
 }
 
 // missing returns what lacks of a child that an object wants, and notes the objects that are the child.
