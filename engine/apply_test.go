@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -201,4 +202,26 @@ func TestEachWriteOfACorrectionIsAwaited(t *testing.T) {
 			require.True(t, isSeen)
 		})
 	}
+}
+
+// A rejection is met once, and not with each member of a set.
+func TestARejectionEndsTheBatches(t *testing.T) {
+	t.Parallel()
+	client, creations := fake.NewSimpleDynamicClient(runtime.NewScheme()), 0
+	client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		creations++
+		return true, nil, apierrors.NewForbidden(pods.GroupResource(), "p", errors.New("exceeded quota"))
+	})
+	e, err := New(Config{Client: client, Log: quiet()})
+	require.NoError(t, err)
+	c := newController(enginetest.Kind(t, keptKind), &e.config, e.shards, 0)
+	t.Cleanup(c.queue.ShutDown)
+	owner := keptObject()
+	var steps []plan.Step
+	for range 8 {
+		steps = append(steps, plan.Step{Verb: plan.Create, Child: "pod", Resource: pods, Name: "a-pod", Wanted: keptPod(true)})
+	}
+	done := c.reconciliation(cache.MetaObjectToName(owner), quiet()).CarryOut(t.Context(), owner, &plan.Comparison{Steps: steps})
+	require.ErrorContains(t, done.Rejected, "exceeded quota")
+	require.Equal(t, 1, creations)
 }

@@ -45,6 +45,7 @@ func TestAlterations(t *testing.T) {
 		"in a list":         {object{"a": list{object{"b": "x"}, "y"}}, object{"a": list{object{"b": "y"}, "y"}}, []string{"a[0].b"}},
 		"a quantity":        {object{"cpu": "1", "memory": "1Gi"}, object{"cpu": "1000m", "memory": "1024Mi"}, nil},
 		"another quantity":  {object{"cpu": "2"}, object{"cpu": "1000m"}, []string{"cpu"}},
+		"no quantity":       {object{"cpu": "much"}, object{"cpu": "0"}, []string{"cpu"}},
 		"what is not shown": {object{"data": object{}}, object{"stringData": object{"a": "x"}, "status": object{"a": "x"}}, nil},
 		"an item more":      {object{"a": list{"x", "y"}}, object{"a": list{"y"}}, nil},
 		"an item less":      {object{"a": list{"x"}, "b": object{"c": list{}}}, object{"a": list{"x", "y"}, "b": object{"c": list{"x"}}}, []string{"a", "b.c"}},

@@ -144,6 +144,32 @@ func TestChildrenOfAnObjectThatLeaves(t *testing.T) {
 	require.Empty(t, l.Objects())
 }
 
+// A set shrinks while its object is being deleted, and its other members stay.
+func TestSetOfAnObjectThatLeaves(t *testing.T) {
+	t.Parallel()
+	l := newLeaseOf(t, strings.NewReplacer("kind: \"ConfigMap\"}]", "kind: \"ConfigMap\"}, {apiVersion: \"v1\", kind: \"Pod\"}]",
+		"extra: *true | bool}", "extra: *true | bool, size: *3 | int}",
+		"\tchildren: {\n", "\tchildren: {\n\t\tpods: {replicas: object.spec.size, strays: \"Ignore\", template: {apiVersion: \"v1\", kind: \"Pod\", spec: containers: [{name: \"a\", image: \"b\"}]}}\n",
+	).Replace(leaseKind), map[string]any{})
+	members := func() (names []string) {
+		for _, object := range l.Objects() {
+			if object.GetKind() == "Pod" && object.GetDeletionTimestamp() == nil {
+				names = append(names, object.GetName())
+			}
+		}
+		return names
+	}
+	all := members()
+	require.Len(t, all, 3)
+	l.delete()
+	require.Equal(t, all, members())
+	l.apply(map[string]any{"size": int64(1)})
+	require.Len(t, members(), 1)
+	require.Contains(t, all, members()[0])
+	l.apply(map[string]any{"size": int64(2)})
+	require.Len(t, members(), 1, "nothing is created")
+}
+
 // An object that the garbage collector took the children from does not take them back.
 func TestOrphansOfAnObjectThatLeaves(t *testing.T) {
 	t.Parallel()
