@@ -5,6 +5,7 @@ import (
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
+	"cuelang.org/go/cue/token"
 
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -31,6 +32,16 @@ type Part struct {
 func (p Part) With(e ast.Expr) Part {
 	p.Expr = e
 	return p
+}
+
+// fields returns the values of fields that stand in the part.
+func (p Part) fields(declared []*ast.Field) (parts []Part) {
+	for _, f := range declared {
+		next := p.With(f.Value)
+		next.Constraint = f.Constraint != token.ILLEGAL
+		parts = append(parts, next)
+	}
+	return parts
 }
 
 // Node returns the place to report.

@@ -9,7 +9,6 @@ import (
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/literal"
-	"cuelang.org/go/cue/token"
 
 	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
@@ -271,29 +270,18 @@ func (r *Reader) identifier(p Part, e *ast.Ident) Value {
 	case binding.Import:
 		return Unknown
 	case binding.Field:
-		return r.sibling(p, e, b)
+		if r.own[b.Struct] {
+			if v, ok := r.given.Root(p, e); ok {
+				return v
+			}
+			if m := r.Definition.Fields[e.Name]; m != nil {
+				return r.reference(p, e, m.Parts) // other conjuncts may add to it
+			}
+		}
+		return r.reference(p, e, p.fields(b.Fields(e.Name)))
 	default:
 		return r.reference(p, e, []Part{p.With(b.Expr)})
 	}
-}
-
-// sibling infers a field of a struct around the name.
-func (r *Reader) sibling(p Part, e *ast.Ident, b binding.Binding) Value {
-	if r.own[b.Struct] {
-		if v, ok := r.given.Root(p, e); ok {
-			return v
-		}
-		if m := r.Definition.Fields[e.Name]; m != nil {
-			return r.reference(p, e, m.Parts) // other conjuncts may add to it
-		}
-	}
-	var fields []Part
-	for _, f := range b.Fields(e.Name) {
-		next := p.With(f.Value)
-		next.Constraint = f.Constraint != token.ILLEGAL
-		fields = append(fields, next)
-	}
-	return r.reference(p, e, fields)
 }
 
 // reference infers what the parts of a field stand for together.

@@ -27,8 +27,8 @@ func isContract(of *build.Instance) bool {
 
 // hashOf identifies the source of a package and of what it imports, without comments and formatting.
 // Of Fescue's own packages, only the contract counts: what it means to be a kind may change with
-// Fescue's version, while other types of children only change the schema of the CRD. Whoever changes what counts, or the
-// contract, moves otherBuild in e2e/builds_test.go: no build runs the CRDs of one with another hash.
+// Fescue's version, while other types of children only change the schema of the CRD. Whoever changes what counts, or
+// the contract, moves otherBuild in e2e/builds_test.go: no build runs the CRDs of one with another hash.
 func hashOf(instance *build.Instance) (string, error) {
 	hash := sha256.New()
 	seen := make(map[*build.Instance]bool)
