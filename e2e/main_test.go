@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fescue-dev/fescue/cue/kind/load"
@@ -122,16 +123,30 @@ func TestHelmScripts(t *testing.T) { runInstallations(t, "helm") }
 
 func runInstallations(t *testing.T, folder string) {
 	t.Helper()
-	t.Cleanup(func() { // what a failed script leaves would reject the objects of all other tests
+	removeFailedInstallation(t)
+	runScripts(t, folder)
+}
+
+// removeFailedInstallation removes what a failed test leaves in fescue-system, and its webhooks: they would reject the
+// objects of all other tests, and fescue uninstall keeps the CRDs while another installation has an operator.
+func removeFailedInstallation(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
 		if !t.Failed() {
 			return
 		}
-		registrations := newClients(t, "").typed.AdmissionregistrationV1()
+		c := newClients(t, "")
 		ctx := context.Background()
+		registrations := c.typed.AdmissionregistrationV1()
 		_ = registrations.MutatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 		_ = registrations.ValidatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		namespaces := c.typed.CoreV1().Namespaces()
+		_ = namespaces.Delete(ctx, "fescue-system", metav1.DeleteOptions{})
+		testcluster.WaitUntil(func() bool {
+			_, err := namespaces.Get(ctx, "fescue-system", metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		})
 	})
-	runScripts(t, folder)
 }
 
 func runScripts(t *testing.T, folder string) {

@@ -26,6 +26,7 @@ var previews = schema.GroupVersionResource{Group: "platform.example.com", Versio
 func TestTutorial(t *testing.T) {
 	c := newClients(t, testcluster.Namespace(t))
 	c.deleteCRDs(previews.GroupResource().String())
+	removeFailedInstallation(t)
 	c.deleteWebhooks("fescue")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	testcluster.WriteKubeconfig(t, kubeconfig, testcluster.Config(t), c.namespace)

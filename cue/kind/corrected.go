@@ -35,7 +35,7 @@ func (k *Kind) ReadOfChildren() *parts.Set {
 	}
 	for name, child := range observed.Fields {
 		if !k.Corrected.Names[name] && !k.Corrected.Computed && !k.Corrected.All {
-			continue // it is no child, but looked up
+			continue // it is looked up, and not a child
 		}
 		if _, isSet := k.Sets[name]; isSet && !child.Whole {
 			child = child.Elements
