@@ -509,6 +509,8 @@ func (c *comparer) restoreOthers() {
 	for _, e := range c.view.Children {
 		created, isOriginal := children.OriginOf(e.Object)
 		holder := metav1.GetControllerOfNoCopy(e.Object)
+		// that the status records it says what the owner reference says of others
+		isOriginal = isOriginal || created.Child != "" && children.IsRecorded(owner, e.Object)
 		isForeign := !isOriginal || holder != nil && holder.UID != owner.GetUID() ||
 			// it has outlived another
 			(created.Outlives || children.IsDetached(owner, e.Object)) && !children.IsOwnedBy(e.Object, owner) ||

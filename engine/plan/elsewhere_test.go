@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -277,6 +278,40 @@ func TestLostChildrenAreReported(t *testing.T) {
 				require.Len(t, o.Foreign, 1)
 				require.Equal(t, isDeleted, o.isOver)
 			}
+		})
+	}
+}
+
+// A recorded child that lost its record of what it was created as gets it back before it is deleted, as one in the
+// namespace of the object does. It was left where it was when the object wanted it elsewhere.
+func TestRecordedChildWithoutItsRecordIsDeleted(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]map[string]any{
+		"in another namespace": {"in": "team-b"},
+		"no more":              {"on": false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFar(t)
+			f.owner.SetFinalizers(WithFinalizer(f.owner, true))
+			f.converge()
+			f.converge()
+			f.view.Live = true
+			child := f.view.Children[0].Object.DeepCopy()
+			unstructured.RemoveNestedField(child.Object, "metadata", "annotations", children.AnnotationCreatedAs)
+			f.view.Children = []children.Live{children.Of(configs, child)}
+			f.owner.Object["spec"] = want
+			var verbs []Verb
+			for range 3 {
+				o, steps := f.converge()
+				require.Empty(t, o.Foreign)
+				for _, s := range steps {
+					if s.Object().GetNamespace() == "team-a" {
+						verbs = append(verbs, s.Verb)
+					}
+				}
+			}
+			require.Equal(t, []Verb{Adopt, Delete}, slices.Compact(verbs))
 		})
 	}
 }
