@@ -111,8 +111,8 @@ func begin(o Options) (*history, error) {
 	time.Sleep(o.Start)
 	h := &history{
 		Options: o, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))},
-		began: time.Now(), altered: sets.New[types.UID](), unlabelled: make(map[types.UID]time.Time),
-		left: make(map[types.UID]time.Time), edited: make(map[types.UID]time.Time),
+		began: time.Now(), altered: sets.New[types.UID](), recorded: sets.New[types.UID](),
+		unlabelled: make(map[types.UID]time.Time), left: make(map[types.UID]time.Time), edited: make(map[types.UID]time.Time),
 		entries: make(map[string]string),
 		marksOf: make(map[string]types.UID),
 		notes: notes{arrivedLate: sets.New[string](), deletedLate: sets.New[types.UID](),
@@ -279,6 +279,8 @@ type history struct {
 	entries map[string]string
 	// unlabelled is when a child last lost the label by which it is watched.
 	unlabelled map[types.UID]time.Time
+	// recorded are the children in other namespaces whose UIDs a status has had.
+	recorded sets.Set[types.UID]
 	// left is when the deletion of an object began, and edited when its spec last changed.
 	left, edited map[types.UID]time.Time
 	// requests are those of operators, without those for Leases.

@@ -67,8 +67,11 @@ func (h *history) childrenOf(
 		name := childName(object)
 		isElsewhere := object.GetNamespace() != owner.GetNamespace() && owner.GetNamespace() != ""
 		isChild := metav1.IsControlledBy(object, owner)
-		if isElsewhere || outlives(object) { // the status of its owner has its UID
-			isChild = object.GetLabels()[labelOwner] == string(owner.GetUID()) && !h.copies.Has(object.GetUID())
+		if isElsewhere || outlives(object) {
+			_, isMarked := object.GetAnnotations()[annotationCreatedAs]
+			// one that lost the annotation before the status of its owner had its UID looks like anybody's
+			isChild = object.GetLabels()[labelOwner] == string(owner.GetUID()) && !h.copies.Has(object.GetUID()) &&
+				(isMarked || h.recorded.Has(object.GetUID()))
 		}
 		if isChild && object.GetLabels()[labelDecorator] == decorator && name != "" &&
 			object.GetDeletionTimestamp() == nil && !isCopy(object) {

@@ -205,8 +205,16 @@ func (h observer) letGoEarly(c apiserver.Change, all map[string]*unstructured.Un
 }
 
 // note notes what later writes are judged by: when an object was made, was edited, lost its label, or began to be
-// deleted.
+// deleted, and which children its status records.
 func (h observer) note(at time.Time, before, object *unstructured.Unstructured) {
+	places, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "childInventory", "elsewhere")
+	list, _ := places.([]any)
+	for _, place := range list {
+		uids, _, _ := unstructured.NestedStringMap(place.(map[string]any), "children")
+		for _, uid := range uids {
+			h.recorded.Insert(types.UID(uid))
+		}
+	}
 	if before == nil {
 		owner := metav1.OwnerReference{UID: types.UID(object.GetLabels()[labelOwner])}
 		h.entries[idFor(object, owner)] = object.GetAnnotations()[annotationEntered]
