@@ -331,8 +331,9 @@ func (s *Server) patch(at target, kind types.PatchType, body []byte, by author) 
 		}
 	}
 	changed, err := at.decode(given, by.isStrict)
-	if err != nil {
-		return nil, err
+	if err != nil { // the patch was well formed, and what came out is not
+		return nil, apierrors.NewInvalid(schema.GroupKind{}, "",
+			field.ErrorList{field.Invalid(field.NewPath("patch"), "", err.Error())})
 	}
 	if changed.GetResourceVersion() == "" {
 		changed.SetResourceVersion(live.GetResourceVersion())
