@@ -55,7 +55,11 @@ func readFolder(dir string, recursive bool, each func(vet.File)) {
 		return nil // the other files are still read
 	})
 	if empty {
-		each(vet.File{Name: dir, Err: fmt.Errorf("the folder has no files with extension %s", strings.Join(manifestExtensions, ", "))})
+		hint := ""
+		if kinds, err := filepath.Glob(filepath.Join(dir, "*.cue")); err == nil && len(kinds) > 0 {
+			hint = "; for the kinds in it, set --kinds " + dir
+		}
+		each(vet.File{Name: dir, Err: fmt.Errorf("the folder has no files with extension %s%s", strings.Join(manifestExtensions, ", "), hint)})
 	}
 }
 
