@@ -204,6 +204,33 @@ func TestEachWriteOfACorrectionIsAwaited(t *testing.T) {
 	}
 }
 
+// A child that was applied before has no Update entry, so there is nothing to hand over. A child that is read has the
+// keys of a list in the order of their text, and the library writes them in that of their values.
+func TestAnApplyEntryIsNotHandedOver(t *testing.T) {
+	t.Parallel()
+	k, owner, pod := enginetest.Kind(t, keptKind), keptObject(), keptPod(true)
+	pod.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1",
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:ports":{"k:{\"port\":443}":{".":{},"f:port":{}},"k:{\"port\":80}":{".":{},"f:port":{}}}}}`)}})
+	client := fake.NewSimpleDynamicClient(runtime.NewScheme())
+	var sent []types.PatchType
+	client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, pod, nil })
+	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		sent = append(sent, action.(clienttesting.PatchAction).GetPatchType())
+		return true, pod.DeepCopy(), nil
+	})
+	e, err := New(Config{Client: client, Log: quiet()})
+	require.NoError(t, err)
+	c := newController(k, &e.config, e.shards, 0)
+	t.Cleanup(c.queue.ShutDown)
+	r := c.reconciliation(cache.MetaObjectToName(owner), quiet())
+	r.manager = "m"
+	done := r.CarryOut(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{
+		{Verb: plan.Apply, Child: "pod", Resource: pods, Name: pod.GetName(), Wanted: pod.DeepCopy(), Live: pod, TakesOver: true},
+	}})
+	require.NoError(t, done.Failed)
+	require.Equal(t, []types.PatchType{types.ApplyPatchType}, sent)
+}
+
 // A rejection is met once, and not with each member of a set.
 func TestARejectionEndsTheBatches(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,12 @@ func (a *applier) takeOver(ctx context.Context, s plan.Step) (before, after *uns
 			return err
 		}
 		after = before
+		if !slices.ContainsFunc(before.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+			return entry.Manager == a.manager && entry.Operation == metav1.ManagedFieldsOperationUpdate &&
+				entry.Subresource == ""
+		}) {
+			return nil // the patch would write the Apply entry with its fields in another order
+		}
 		patch, err := csaupgrade.UpgradeManagedFieldsPatch(before, sets.New(a.manager), a.manager)
 		if err != nil || patch == nil {
 			return err
