@@ -102,11 +102,59 @@ func (k *Kind) DecoratesSensitive() bool {
 	return k.Target != nil && k.Lookups.AreSensitive(k.GroupVersionKind)
 }
 
-// SeesSensitive reports whether the behaviour may see values that no message shows: in what it reads, in its children,
-// or in the object that it decorates.
+// SeesSensitive reports whether the behaviour may see values that no message shows: in what it reads, also of its
+// children, or in the object that it decorates.
 func (k *Kind) SeesSensitive() bool {
-	return k.DecoratesSensitive() || slices.ContainsFunc(k.Owns, k.Lookups.AreSensitive) ||
+	return k.DecoratesSensitive() || k.readsSensitiveChildren() ||
 		slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return k.Lookups.AreSensitive(l.Type) })
+}
+
+// readsSensitiveChildren reports whether the behaviour may read more of a child of a sensitive type than what identifies
+// it.
+func (k *Kind) readsSensitiveChildren() bool {
+	if !slices.ContainsFunc(k.Owns, k.Lookups.AreSensitive) {
+		return false
+	}
+	if k.Reads.Observed.Whole || k.Reads.Observed.Elements != nil {
+		return true
+	}
+	for name, read := range k.Reads.Observed.Fields {
+		if read.Elements != nil { // of a set
+			read = read.Union(read.Elements)
+		}
+		if k.mayBeSensitive(name) && !isIdentity(read) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeSensitive reports whether what has a name in observed may be a child of a sensitive type.
+func (k *Kind) mayBeSensitive(name string) bool {
+	isKnown := slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Name == name })
+	for _, c := range k.Behaviour.Children {
+		if c.Name == name {
+			isKnown = true
+			if c.Kind == "" || k.Lookups.AreSensitive(apischema.FromAPIVersionAndKind(c.APIVersion, c.Kind)) {
+				return true
+			}
+		}
+	}
+	return !isKnown
+}
+
+// isIdentity reports whether what is read of an object is no more than what identifies it.
+func isIdentity(read *parts.Set) bool {
+	metadata := read.AtField("metadata")
+	if read.Whole || metadata.Whole || metadata.Elements != nil || metadata.Fields["annotations"] != nil {
+		return false
+	}
+	for name := range read.Fields {
+		if name != "apiVersion" && name != "kind" && name != "metadata" {
+			return false
+		}
+	}
+	return true
 }
 
 // LookupsOf returns what the behaviour reads for a valid, defaulted object, apart from its

@@ -1,6 +1,7 @@
 package children
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"reflect"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
 // IsManaged reports whether a child has the labels, the annotations and the controller
@@ -75,12 +78,30 @@ func IsInSync(live, wanted *unstructured.Unstructured, normalized *Normalized) b
 	if !HasTemplateOf(live, wanted) {
 		return false
 	}
-	template := wanted.DeepCopy()
+	template := StoreText(wanted).DeepCopy()
 	template.SetOwnerReferences(nil)
 	// The second part of the hash alone is no reason to write: an earlier version may have computed it otherwise.
 	template.SetAnnotations(
 		merged(template.GetAnnotations(), map[string]string{AnnotationTemplate: Annotation(live, AnnotationTemplate)}))
 	return contains(live.Object, template.Object) || normalized.has(live, template)
+}
+
+// StoreText moves the stringData of a Secret to its data, as the API server does, where it replaces fields of the same
+// names. It returns other objects as they are, and changes none.
+func StoreText(secret *unstructured.Unstructured) *unstructured.Unstructured {
+	text, _, err := unstructured.NestedStringMap(secret.Object, "stringData")
+	if err != nil || text == nil || !kind.IsSecret(secret.GroupVersionKind()) {
+		return secret
+	}
+	stored := secret.DeepCopy()
+	delete(stored.Object, "stringData")
+	for name, value := range text {
+		encoded := base64.StdEncoding.EncodeToString([]byte(value))
+		if err := unstructured.SetNestedField(stored.Object, encoded, "data", name); err != nil {
+			return secret // its data is no struct, which the API server rejects
+		}
+	}
+	return stored
 }
 
 // contains reports whether an object has everything that a template has. Fields that the
@@ -191,7 +212,7 @@ func NewNormalized() *Normalized { return &Normalized{byChild: make(map[types.UI
 
 // Remember takes what the API server answered when a child was applied.
 func (n *Normalized) Remember(stored, wanted *unstructured.Unstructured, now time.Time) {
-	template := wanted.DeepCopy()
+	template := StoreText(wanted).DeepCopy()
 	template.SetOwnerReferences(nil)
 	template.SetUID("")
 	template.SetResourceVersion("")

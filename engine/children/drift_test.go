@@ -1,9 +1,11 @@
 package children
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 func TestContains(t *testing.T) {
@@ -81,4 +83,35 @@ func TestIsEmptied(t *testing.T) {
 			require.Equal(t, tc.want, IsEmptied(tc.before, tc.template, tc.stored))
 		})
 	}
+}
+
+// The stringData of a template is in sync with the data that the API server makes of it.
+func TestStringDataIsInSync(t *testing.T) {
+	t.Parallel()
+	secret := func(fields map[string]any) *unstructured.Unstructured {
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+			"metadata": map[string]any{"annotations": map[string]any{AnnotationTemplate: "0"}}}}
+		maps.Copy(object.Object, fields)
+		return object
+	}
+	template := secret(map[string]any{"stringData": map[string]any{"a": "x", "b": "y"}, "data": map[string]any{"a": "-", "c": "Yw=="}})
+	for name, test := range map[string]struct {
+		data     map[string]any
+		isInSync bool
+	}{
+		"as stored":      {map[string]any{"a": "eA==", "b": "eQ==", "c": "Yw=="}, true},
+		"with another":   {map[string]any{"a": "eA==", "b": "eQ==", "c": "Yw==", "d": "-"}, true},
+		"changed":        {map[string]any{"a": "eA==", "b": "eA==", "c": "Yw=="}, false},
+		"without one":    {map[string]any{"a": "eA==", "c": "Yw=="}, false},
+		"without any":    {nil, false},
+		"as data, by us": {map[string]any{"a": "-", "b": "eQ==", "c": "Yw=="}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, test.isInSync, IsInSync(secret(map[string]any{"data": test.data}), template, NewNormalized()))
+		})
+	}
+	require.Contains(t, template.Object, "stringData", "nothing is changed")
+	text := secret(map[string]any{"kind": "Other", "stringData": map[string]any{"a": "x"}})
+	require.Same(t, text, StoreText(text))
 }

@@ -69,6 +69,13 @@ func HasTemplateOf(live, wanted *unstructured.Unstructured) bool {
 	return TemplateHash(live) == TemplateHash(wanted)
 }
 
+// IsWrittenBy reports whether a child was last created or applied by a template.
+func IsWrittenBy(live *unstructured.Unstructured, template map[string]any) bool {
+	hash, err := hashOf(template)
+	content, _, _ := strings.Cut(hash, "-")
+	return err == nil && TemplateHash(live) == content
+}
+
 // TemplateHash returns the first part of the hash.
 func TemplateHash(object *unstructured.Unstructured) string {
 	content, _, _ := strings.Cut(Annotation(object, AnnotationTemplate), "-")

@@ -124,6 +124,11 @@ func (p *Plan) lingers() bool {
 // isPrunable reports whether a child is one that is deleted when nothing wants it. A cache that is behind shows the
 // owner reference of one that the garbage collector has orphaned.
 func (p *Plan) isPrunable(child children.Live) bool {
+	return child.Object.GetDeletionTimestamp() == nil && p.isOfNoPhase(child)
+}
+
+// isOfNoPhase reports whether a child is the object's, and belongs to no phase.
+func (p *Plan) isOfNoPhase(child children.Live) bool {
 	return children.IsOwnedBy(child.Object, p.Object) && child.IsOriginal() && !child.IsOfPhase() &&
-		child.Object.GetDeletionTimestamp() == nil && !p.isReleased(child)
+		!p.isReleased(child)
 }

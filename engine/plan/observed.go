@@ -118,12 +118,27 @@ func (o observation) drops(p *Plan, wanted []kind.Child, existing []children.Liv
 	})
 }
 
-// allExist reports whether all children of a decision exist or were created once.
+// isDropping reports whether a child that belongs to no phase is being deleted, and a decision does not want it. Members
+// that a set replaces are part of it.
+func (p *Plan) isDropping(wanted []kind.Child, existing []children.Live) bool {
+	return slices.ContainsFunc(existing, func(child children.Live) bool {
+		return child.Object.GetDeletionTimestamp() != nil && p.isOfNoPhase(child) &&
+			!slices.ContainsFunc(wanted, func(c kind.Child) bool { return c.Name == child.Name })
+	})
+}
+
+// allExist reports whether all children of a decision exist or were created once. One that is corrected has to have its
+// template: what is observed of it before was not written for the present phase. Members of a set may have to wait for
+// others.
 func (o observation) allExist(wanted []kind.Child, created map[string]types.UID) bool {
 	return !slices.ContainsFunc(wanted, func(c kind.Child) bool {
 		if c.Set != nil {
 			return len(o.sets[c.Name]) < c.Set.Replicas
 		}
-		return o.singles[c.Name] == nil && (!children.IsOnce(c) || created[c.Name] == "")
+		live := o.singles[c.Name]
+		if live == nil {
+			return !children.IsOnce(c) || created[c.Name] == ""
+		}
+		return c.Update != kind.Never && c.Template != nil && !children.IsWrittenBy(live, c.Template)
 	})
 }

@@ -33,7 +33,7 @@ type Outcome struct {
 	// Strays are the steps that deleted unmanaged objects.
 	Strays []Step
 	// Passed are the phases that were left since anything but the phase has changed.
-	Passed []string
+	Passed []passage
 	// NotReadySince is when an object that never ends stopped being ready, and Late reports
 	// that this is longer ago than the deadline.
 	NotReadySince time.Time

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -63,7 +64,7 @@ type Plan struct {
 	// abandoned means that nothing more can be created for an object that is being deleted, because its namespace is as
 	// well.
 	abandoned bool
-	passed    []string // the phases left since anything but the phase, or time, has changed
+	passed    []passage // the phases left since anything but the phase, or time, has changed
 
 	failure error        // that Stalled describes, if the kind cannot be evaluated
 	hidden  func() *Plan // the same decision without values that are sensitive; nil if the kind sees none
@@ -239,8 +240,7 @@ func (p *Plan) follow(b *kind.Budget, object map[string]any, v *View) error {
 		p.Missed = next.missed
 		waited := next.since.After(p.Entered)
 		isIdle := len(decision.Children) == 0 && len(decision.Undecided) == 0 && !seen.drops(p, nil, v.Children)
-		// A phase is complete when its children exist and those that it drops do not. If they cannot be written, it is
-		// left when its time is over.
+		// A phase whose children cannot be written is left when its time is over.
 		isComplete := !next.since.IsZero() || p.isComplete(decision, seen, v)
 		switch turnIn(isStored, next.to != "", isIdle, isComplete) {
 		case store:
@@ -251,8 +251,15 @@ func (p *Plan) follow(b *kind.Budget, object map[string]any, v *View) error {
 				len(decision.Undecided) == 0, next.wakeAt, next.to != ""
 			return nil
 		}
-		if !waited && (next.to == p.Phase || slices.Contains(p.passed, next.to)) {
-			return fmt.Errorf("phases %v lead back to %s without anything changing", append(p.passed, p.Phase), next.to)
+		if i := p.passedAs(); !waited && (i >= 0 || next.to == p.Phase) {
+			var names []string
+			for _, before := range p.passed[max(i, 0):] {
+				names = append(names, before.phase)
+			}
+			if i < 0 {
+				names = append(names, p.Phase)
+			}
+			return fmt.Errorf("phases %v lead back to %s without anything changing", names, p.Phase)
 		}
 		p.Waited = p.Waited || waited
 		p.Scheduled = later(p.Scheduled, next.scheduled)
@@ -291,25 +298,53 @@ func (p *Plan) evaluate(b *kind.Budget, object map[string]any, v *View) (*kind.D
 	return nil, seen, errors.New("the names of the children depend on the children in a circle")
 }
 
-// isComplete reports whether the children of a decision exist and those that it drops do not. An object
-// that is being deleted gets only the children of its phases, so what the ifs around others wait for may
-// never exist again.
+// isComplete reports whether the children of a decision exist as their templates are now, and those that it drops are
+// gone. An object that is being deleted gets only the children of its phases, so what the ifs around others wait for
+// may never exist again.
 func (p *Plan) isComplete(decision *kind.Decision, seen observation, v *View) bool {
 	due, isDecided := decision.Children, len(decision.Undecided) == 0
 	if p.Leaving {
 		due = slices.DeleteFunc(slices.Clone(due), func(c kind.Child) bool { return c.Phase == "" })
 	}
-	return seen.allExist(due, p.created) &&
-		(isDecided && !seen.drops(p, decision.Children, v.Children) || !isDecided && p.Leaving)
+	if !seen.allExist(due, p.created) {
+		return false
+	}
+	if !isDecided || p.Leaving {
+		return p.Leaving && (!isDecided || !seen.drops(p, decision.Children, v.Children))
+	}
+	return !seen.drops(p, decision.Children, v.Children) && !p.isDropping(decision.Children, v.Children)
 }
 
 func (p *Plan) enter(phase string, existing []children.Live) {
 	p.Transitions = append(p.Transitions, Transition{p.Phase, phase})
 	if p.Phase != "" {
-		p.passed = append(p.passed, p.Phase)
+		p.passed = append(p.passed, passage{p.Phase, p.ownStatus()})
 	}
 	p.Phase, p.Entered, p.created = phase, p.At, make(map[string]types.UID)
 	p.distinguish(existing)
+}
+
+// passage is a phase that was left, with what the kind had in the status then.
+type passage struct {
+	phase  string
+	status map[string]any
+}
+
+// passedAs returns which of the passed phases is the present one, with the same status; -1 is none. What the kind writes
+// to the status of a phase may decide what follows when it is entered again.
+func (p *Plan) passedAs() int {
+	status := p.ownStatus()
+	return slices.IndexFunc(p.passed, func(before passage) bool {
+		return before.phase == p.Phase && equality.Semantic.DeepEqual(before.status, status)
+	})
+}
+
+// ownStatus returns the stored status without the fields of the engine.
+func (p *Plan) ownStatus() map[string]any {
+	stored, _ := p.Object.Object["status"].(map[string]any)
+	own := maps.Clone(stored)
+	maps.DeleteFunc(own, func(name string, _ any) bool { return p.Kind.IsEngineStatus(name) })
+	return own
 }
 
 // choice is the transition to take.

@@ -2,11 +2,13 @@ package plan
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,7 +24,7 @@ func planOf(k *kind.Kind, object, observed map[string]any, now time.Time) *Plan 
 	return Decide(k, &unstructured.Unstructured{Object: object}, &View{Children: childrenOf(k, object, observed)}, now)
 }
 
-// children returns Pods as the engine creates them for children with these names.
+// children returns Pods as the engine creates them for children with these names, and an empty template.
 func childrenOf(k *kind.Kind, object, observed map[string]any) []children.Live {
 	owner := &unstructured.Unstructured{Object: object}
 	var live []children.Live
@@ -31,6 +33,11 @@ func childrenOf(k *kind.Kind, object, observed map[string]any) []children.Live {
 			"name": owner.GetName() + "-" + name, "namespace": owner.GetNamespace(), "uid": "uid-of-" + name,
 		}}}
 		maps.Copy(child.Object, fields.(map[string]any))
+		created, err := children.Complete(k, owner, kind.Child{Name: name, Template: map[string]any{"apiVersion": "v1", "kind": "Pod"}}, owner.GetNamespace() != "")
+		if err != nil {
+			panic(err)
+		}
+		child.SetAnnotations(created.GetAnnotations())
 		children.Origin{Child: name, Phase: "RUNNING"}.Mark(k, owner, child)
 		live = append(live, children.Of(pods, child))
 	}
@@ -157,6 +164,79 @@ func TestPlanStaysUntilChildrenExist(t *testing.T) {
 	require.Equal(t, "Z", p.Phase)
 }
 
+// A phase is not left before its children have their templates: what is observed of a child was there before.
+func TestPlanStaysUntilChildrenHaveTheirTemplates(t *testing.T) {
+	t.Parallel()
+	for _, update := range []kind.UpdatePolicy{kind.Apply, kind.Recreate, kind.Never} {
+		t.Run(string(update), func(t *testing.T) {
+			t.Parallel()
+			k := enginetest.Kind(t, strings.Replace(strings.ReplaceAll(passing, "passing", "templates"+strings.ToLower(string(update))),
+				`template: {apiVersion: "v1", kind: "Pod"}`, `{update: "`+string(update)+`", template: {apiVersion: "v1", kind: "Pod", metadata: labels: new: "yes"}}`, 1))
+			object := map[string]any{"apiVersion": k.GroupVersionKind.GroupVersion().String(), "kind": "A", "metadata": map[string]any{"name": "a"}, "status": map[string]any{"phase": "Y"}}
+			p := planOf(k, object, map[string]any{"y": map[string]any{}}, now)
+			if update == kind.Never {
+				require.Equal(t, "Z", p.Phase)
+				return
+			}
+			require.Equal(t, "Y", p.Phase)
+			require.Len(t, p.Children, 1)
+		})
+	}
+}
+
+// What is dropped is gone before a phase is left: something may hold it.
+func TestPlanStaysUntilDroppedChildrenAreGone(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, strings.ReplaceAll(strings.Replace(passing, "initial:", `observed: _
+	owns: [{apiVersion: "v1", kind: "Pod"}]
+	children: {if object.status.phase == "X" {old: template: {apiVersion: "v1", kind: "Pod"}}}
+	initial:`, 1), "passing", "dropping"))
+	object := map[string]any{"apiVersion": "dropping.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "status": map[string]any{"phase": "Y"}}
+	live := childrenOf(k, object, map[string]any{"y": map[string]any{}, "old": map[string]any{}})
+	for _, child := range live {
+		if child.Name == "old" {
+			child.Object.SetDeletionTimestamp(new(metav1.NewTime(now)))
+			children.Origin{Child: "old"}.Record(child.Object)
+		}
+	}
+	owner := &unstructured.Unstructured{Object: object}
+	require.Equal(t, "Y", Decide(k, owner, &View{Children: live}, now).Phase)
+	live = slices.DeleteFunc(live, func(child children.Live) bool { return child.Name == "old" })
+	require.Equal(t, "Z", Decide(k, owner, &View{Children: live}, now).Phase)
+}
+
+// Phases may lead back to one if what the kind writes to the status has changed meanwhile.
+func TestCycleWithAnotherStatusIsNone(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, `
+package taking
+
+import "fescue.dev/cue/contract"
+
+#A: {apiVersion!: "taking.example.com/v1", kind!: "A", metadata!: {...}, spec!: v!: string, status?: {contract.#Status, phase?: "TAKE" | "RUN", v?: string}}
+#AController: contract.#Controller & {
+	object!: #A
+	names: plural: "as"
+	initial: "TAKE"
+	phases: {
+		TAKE: next: [{to: "RUN", when: object.spec.v == object.status.v}]
+		RUN: next: [{to: "TAKE", when: object.spec.v != object.status.v}]
+	}
+	status: v: [if (*object.status.phase | "TAKE") == "TAKE" {object.spec.v}, object.status.v][0]
+}
+`)
+	object := map[string]any{"apiVersion": "taking.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"v": "2"},
+		"status": map[string]any{"phase": "RUN", "v": "1"}}
+	v := new(View)
+	for _, phase := range []string{"TAKE", "RUN", "RUN"} {
+		p := Decide(k, &unstructured.Unstructured{Object: object}, v, now)
+		require.Nil(t, p.Stalled)
+		require.Equal(t, phase, p.Phase)
+		v.Passed = outcomeOf(p, &Comparison{}, &Changes{}, v).Passed
+		object["status"] = map[string]any{"phase": p.Phase, "v": p.Projection["v"]}
+	}
+}
+
 const loop = `
 package loop
 
@@ -205,7 +285,7 @@ func TestCycleOfStoredPhasesIsAnError(t *testing.T) {
 		phases, v.Passed = append(phases, p.Phase), o.Passed
 		object["status"] = map[string]any{"phase": p.Phase}
 	}
-	require.Equal(t, []string{"Y"}, phases)
+	require.Equal(t, []string{"Y", "X"}, phases)
 }
 
 // A projection of another version of the kind is replaced, and does not stall the object.

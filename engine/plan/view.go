@@ -41,7 +41,7 @@ type View struct {
 	// Seen is what earlier reconciles have seen; nil is nothing.
 	Seen *Seen
 	// Passed are the phases that were left since anything but the phase has changed.
-	Passed []string
+	Passed []passage
 	// Namespaces are those in which the operator works; nil is all.
 	Namespaces []string
 	// Live means that the children were read from the API server itself, and Abandoned that nothing can be created

@@ -252,6 +252,9 @@ func (c *Cluster) create(object *unstructured.Unstructured, manager string, mani
 	}
 	c.created++
 	manifest = runtime.DeepCopyJSON(manifest)
+	if !c.inert {
+		object = children.StoreText(object)
+	}
 	object.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", c.created)))
 	c.applied[application{object.GetUID(), manager}] = manifest
 	if !c.inert {
@@ -286,6 +289,9 @@ func (c *Cluster) update(live, changed *unstructured.Unstructured) error {
 // replace stores an object in the place of an older state, and queues the controllers, except that
 // that wrote it.
 func (c *Cluster) replace(live, changed *unstructured.Unstructured, by reconciled) {
+	if !c.inert {
+		changed = children.StoreText(changed)
+	}
 	if reflect.DeepEqual(live.Object, changed.Object) {
 		return
 	}

@@ -184,7 +184,7 @@ func (h *history) restlessObject(
 		}
 	}
 	for _, t := range d.Next {
-		if t.When && t.After == nil && t.Cron == nil {
+		if t.When && t.After == nil && t.Cron == nil && !isLosing(object, live) {
 			found = append(found, "stays, although it can go on to "+t.To)
 		}
 	}
@@ -289,6 +289,17 @@ func isTaken(c kind.Child, owner *unstructured.Unstructured, live map[string]*un
 	other := live[template.GetKind()+"/"+cmp.Or(template.GetNamespace(), owner.GetNamespace())+"/"+template.GetName()]
 	return other != nil && (!metav1.IsControlledBy(other, owner) || other.GetLabels()[labelDecorator] == "" &&
 		!strings.HasPrefix(other.GetAnnotations()[annotationOwner], "decorator:"))
+}
+
+// isLosing reports whether a child is being deleted, which a user may hold: no phase is left before it is gone.
+func isLosing(owner *unstructured.Unstructured, live map[string]*unstructured.Unstructured) bool {
+	for _, object := range live {
+		isChild := metav1.IsControlledBy(object, owner) || object.GetLabels()[labelOwner] == string(owner.GetUID())
+		if isChild && object.GetDeletionTimestamp() != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // strays returns the objects that a set should have deleted: those of nobody that have the labels of its members.
