@@ -30,13 +30,27 @@ func (s Selection) matches(types served, object *unstructured.Unstructured) bool
 // isType reports whether the type of a selection is the name of a type.
 func (s Selection) isType(types served, gvk schema.GroupVersionKind) bool {
 	resource := types.ResourceOf(gvk)
-	names := []string{gvk.Kind, resource.Resource, resource.GroupResource().String()}
+	names := []string{gvk.Kind, resource.Resource, resource.GroupResource().String(), shortNames[gvk.GroupKind()]}
 	for _, k := range types {
 		if k.GroupVersionKind == gvk {
 			names = append(append(names, k.Names.Singular), k.Names.ShortNames...)
 		}
 	}
 	return slices.ContainsFunc(names, func(name string) bool { return name != "" && strings.EqualFold(name, s.Type) })
+}
+
+// shortNames are those of the types of Kubernetes, as kubectl api-resources lists them.
+var shortNames = map[schema.GroupKind]string{
+	{Kind: "ConfigMap"}: "cm", {Kind: "Endpoints"}: "ep", {Kind: "Event"}: "ev", {Kind: "LimitRange"}: "limits",
+	{Kind: "Namespace"}: "ns", {Kind: "Node"}: "no", {Kind: "PersistentVolume"}: "pv",
+	{Kind: "PersistentVolumeClaim"}: "pvc", {Kind: "Pod"}: "po", {Kind: "ReplicationController"}: "rc",
+	{Kind: "ResourceQuota"}: "quota", {Kind: "Service"}: "svc", {Kind: "ServiceAccount"}: "sa",
+	{Group: "apps", Kind: "DaemonSet"}: "ds", {Group: "apps", Kind: "Deployment"}: "deploy",
+	{Group: "apps", Kind: "ReplicaSet"}: "rs", {Group: "apps", Kind: "StatefulSet"}: "sts",
+	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: "hpa", {Group: "batch", Kind: "CronJob"}: "cj",
+	{Group: "events.k8s.io", Kind: "Event"}: "ev", {Group: "networking.k8s.io", Kind: "Ingress"}: "ing",
+	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}: "netpol", {Group: "policy", Kind: "PodDisruptionBudget"}: "pdb",
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}: "pc", {Group: "storage.k8s.io", Kind: "StorageClass"}: "sc",
 }
 
 // Known reports whether a type is one of the kinds, one of their children or reads, or of an object that

@@ -114,6 +114,9 @@ func (o kindOptions) loadEach(ctx context.Context, loaded func([]*kind.Kind)) (*
 		loaded(added)
 		errs = append(errs, err)
 	}
+	added, err := kinds.AddWaiting()
+	loaded(added)
+	errs = append(errs, err)
 	return kinds, errors.Join(append(errs, failed)...)
 }
 

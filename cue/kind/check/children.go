@@ -69,6 +69,13 @@ func (c *Checker) collectChildren() []*checkedChild {
 			c.unknownChildren = c.unknownChildren || len(phase.Others) > 0
 			add(phase.Fields["children"], name, "phases."+name+".children")
 		}
+		if computed := facts.ComputedPhases(c.kind, s); len(computed) > 0 {
+			for _, d := range s.Dynamic {
+				phase := c.Gather([]infer.Part{d.Value})
+				c.unknownChildren = c.unknownChildren || len(phase.Others) > 0
+				add(phase.Fields["children"], computed[0], "phases[…].children")
+			}
+		}
 	}
 	for _, child := range all {
 		if child.name == "" {

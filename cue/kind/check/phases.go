@@ -10,6 +10,7 @@ import (
 	"cuelang.org/go/cue/ast"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -31,9 +32,15 @@ func (c phases) checkAll() {
 		reached[onDelete] = true
 	}
 	certain := len(s.Others) == 0 && len(s.Dynamic) == 0
+	if computed := facts.ComputedPhases(c.kind, s); len(computed) > 0 {
+		for _, d := range s.Dynamic {
+			isTerminal := !slices.ContainsFunc(computed, func(name string) bool { return !c.kind.Phases[name].Terminal })
+			c.transitions("phases[…]", isTerminal, c.Gather([]infer.Part{d.Value}))
+		}
+	}
 	for _, name := range s.Order {
 		phase := c.Gather(s.Fields[name].Parts)
-		targets, known := c.transitions(name, phase)
+		targets, known := c.transitions("phases."+name, c.kind.Phases[name].Terminal, phase)
 		certain = certain && known
 		for _, to := range targets {
 			reached[to] = reached[to] || to != name
@@ -52,18 +59,17 @@ func (c phases) checkAll() {
 
 // transitions checks the transitions out of a phase, and returns where they lead; known is false if
 // they may lead elsewhere.
-func (c phases) transitions(name string, phase *infer.Structure) (targets []string, known bool) {
+func (c phases) transitions(path string, isTerminal bool, phase *infer.Structure) (targets []string, known bool) {
 	next := phase.Fields["next"]
-	facts := c.kind.Phases[name]
 	if next == nil {
-		if !facts.Terminal && len(phase.Others) == 0 && len(c.kind.Phases) > 1 {
-			c.stays(name, phase)
+		if !isTerminal && len(phase.Others) == 0 && len(c.kind.Phases) > 1 {
+			c.stays(path, phase)
 		}
 		return nil, len(phase.Others) == 0
 	}
-	if facts.Terminal {
+	if isTerminal {
 		c.Report(mistake.TerminalPhase, next.Node,
-			"phases.%s.next: the phase is terminal, so no transition is taken: remove terminal or next", name)
+			"%s.next: the phase is terminal, so no transition is taken: remove terminal or next", path)
 	}
 	known = true
 	var lists []infer.Part
@@ -79,31 +85,31 @@ func (c phases) transitions(name string, phase *infer.Structure) (targets []stri
 	for _, together := range infer.Together(lists) {
 		var taken []transition
 		for i, parts := range infer.Rows(c.Reader, together) {
-			t := c.transition(parts, fmt.Sprintf("phases.%s.next[%d]", name, i))
+			t := c.transition(parts, fmt.Sprintf("%s.next[%d]", path, i))
 			count++
 			if t.to == "" {
 				known = false
 				continue
 			}
 			targets = append(targets, t.to)
-			c.repeated(taken, t, name)
+			c.repeated(taken, t, path)
 			taken = append(taken, t)
 		}
 	}
-	if known && count == 0 && !facts.Terminal && len(c.kind.Phases) > 1 {
-		c.stays(name, phase)
+	if known && count == 0 && !isTerminal && len(c.kind.Phases) > 1 {
+		c.stays(path, phase)
 	}
 	return targets, known
 }
 
 // stays reports a phase that is never left.
-func (c phases) stays(name string, phase *infer.Structure) {
+func (c phases) stays(path string, phase *infer.Structure) {
 	if len(phase.Literals) == 0 {
 		return
 	}
 	c.advice = append(c.advice, kind.Advice{
-		Check: mistake.NoWayOut, Field: "phases." + name, Position: syntax.PositionOf(phase.Literals[0]),
-		Text: "phases." + name + ": no transition leads out of this phase: if it is an end, write terminal: true",
+		Check: mistake.NoWayOut, Field: path, Position: syntax.PositionOf(phase.Literals[0]),
+		Text: path + ": no transition leads out of this phase: if it is an end, write terminal: true",
 	})
 }
 
@@ -220,11 +226,11 @@ func (c phases) schedule(s *infer.Structure, path string) {
 }
 
 // repeated reports a transition that can never be taken, because an earlier one is.
-func (c phases) repeated(taken []transition, t transition, phase string) {
+func (c phases) repeated(taken []transition, t transition, path string) {
 	for _, earlier := range taken {
 		if earlier.immediate && !earlier.conditional {
 			c.Report(mistake.NeverTaken, t.node,
-				"phases.%s.next: an earlier transition is taken as soon as the phase is entered (%s), so this one is never taken", phase, earlier.condition)
+				"%s.next: an earlier transition is taken as soon as the phase is entered (%s), so this one is never taken", path, earlier.condition)
 			return
 		}
 		if earlier.condition == t.condition && !earlier.conditional && !t.conditional {
@@ -233,7 +239,7 @@ func (c phases) repeated(taken []transition, t transition, phase string) {
 				what = "the same condition and target"
 			}
 			c.Report(mistake.NeverTaken, t.node,
-				"phases.%s.next: an earlier transition has %s (%s), so this one is never taken", phase, what,
+				"%s.next: an earlier transition has %s (%s), so this one is never taken", path, what,
 				t.condition)
 			return
 		}

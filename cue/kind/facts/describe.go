@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"maps"
 	"slices"
 
 	"cuelang.org/go/cue/ast"
@@ -34,9 +35,23 @@ func (b *Source) Describe() *kind.BehaviourFacts {
 			facts.Phases = append(facts.Phases, kind.PhaseDetails{Name: name, PhaseFacts: b.kind.Phases[name],
 				Next: b.transitionFacts(phase)})
 		}
+		for _, name := range ComputedPhases(b.kind, s) {
+			details := kind.PhaseDetails{Name: name, PhaseFacts: b.kind.Phases[name]}
+			for _, d := range s.Dynamic {
+				phase := b.Gather([]infer.Part{d.Value})
+				facts.Children = append(facts.Children, b.childFacts(phase, name)...)
+				details.Next = append(details.Next, b.transitionFacts(phase)...)
+			}
+			facts.Phases = append(facts.Phases, details)
+		}
 	}
 	facts.Status, facts.Conditions = b.valueFacts("status"), b.valueFacts("conditions")
 	return facts
+}
+
+// ComputedPhases returns the phases of a kind that the struct of its phases does not name, as of a loop.
+func ComputedPhases(k *kind.Kind, phases *infer.Structure) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(k.Phases)), func(name string) bool { return phases.Fields[name] != nil })
 }
 
 func (b *Source) childFacts(owner *infer.Structure, phase string) (facts []kind.ChildFacts) {

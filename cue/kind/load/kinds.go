@@ -24,7 +24,9 @@ type Kinds struct {
 	added  []*kind.Kind
 	broken []*syntax.LoadError
 	proofs []Proof
-	types  *types.Catalog // nil until a folder is loaded
+	// types are known to all folders, and all has those of the kinds in the folders, too; nil until one is loaded.
+	types, all *types.Catalog
+	waiting    []folderDrafts // for the types of others
 }
 
 // NewKinds returns kinds that are loaded already. Their names must differ.
@@ -70,11 +72,14 @@ func Folders(shipped bool, typeFiles []string, folders ...Folder) (*Kinds, error
 	if len(typeFiles) > 0 {
 		errs = append(errs, c.AddTypes(typeFiles...))
 	}
-	for _, folder := range folders {
-		_, err := c.AddFolder(folder)
-		errs = append(errs, err)
+	if len(folders) > 0 {
+		errs = append(errs, c.AddTypes())
 	}
-	return c, errors.Join(errs...)
+	for _, folder := range folders {
+		c.read(folder)
+	}
+	_, err := c.AddWaiting()
+	return c, errors.Join(append(errs, err)...)
 }
 
 // AddTypes adds the types of objects in files or folders, against which the behaviours of the
@@ -88,7 +93,7 @@ func (c *Kinds) AddTypes(paths ...string) error {
 		}
 		c.types = known
 		for _, k := range c.All() {
-			c.addType(k)
+			addType(known, k)
 		}
 	}
 	var errs []error
@@ -96,6 +101,9 @@ func (c *Kinds) AddTypes(paths ...string) error {
 		if err := c.types.AddPath(path); err != nil {
 			errs = append(errs, fmt.Errorf("types: %w", err))
 		}
+	}
+	if c.all == nil || len(paths) > 0 {
+		c.all = c.types.Clone()
 	}
 	return errors.Join(errs...)
 }
@@ -108,12 +116,20 @@ func (c *Kinds) Plurals() map[apischema.GroupKind]string {
 	return c.types.Plurals()
 }
 
-// addType adds the types of a kind.
-func (c *Kinds) addType(k *kind.Kind) {
+// addType adds the types of a kind to those that are known.
+func addType(known *types.Catalog, k *kind.Kind) {
 	for _, v := range k.Versions {
-		c.types.Add(v.GroupVersionKind,
-			types.Resource{Type: c.types.FromRootSchema(v.Schema),
-				Namespaced: k.Scope == apiextensionsv1.NamespaceScoped})
+		known.Add(v.GroupVersionKind,
+			types.Resource{Type: known.FromRootSchema(v.Schema), Namespaced: k.Scope == apiextensionsv1.NamespaceScoped})
+	}
+}
+
+// addTypesOf adds those of the kinds of a folder.
+func addTypesOf(known *types.Catalog, drafts []Draft) {
+	for _, k := range drafts {
+		if k.Target == nil {
+			addType(known, k.Kind)
+		}
 	}
 }
 
@@ -127,10 +143,10 @@ func (c *Kinds) ValidateChild(child map[string]any) field.ErrorList {
 			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, problem))
 		}
 	}
-	if c.types == nil {
+	if c.all == nil {
 		return errs
 	}
-	if known, ok, _ := c.types.Find(u.GroupVersionKind()); ok {
+	if known, ok, _ := c.all.Find(u.GroupVersionKind()); ok {
 		child = maps.Clone(child)
 		delete(child, "status")
 		errs = append(errs, known.Type.Validate(child, nil)...)
@@ -147,34 +163,80 @@ func (e *ShippedError) Error() string {
 
 func (e *ShippedError) Unwrap() error { return e.err }
 
-// AddFolder adds the kinds of a folder to the catalog, and returns those that it has added.
+// folderDrafts are the kinds of a folder before their behaviours are checked; err has those that did not load.
+type folderDrafts struct {
+	Folder
+	drafts []Draft
+	err    error
+}
+
+// read loads the kinds of a folder, which wait for the types of other folders. AddTypes was called before.
+func (c *Kinds) read(folder Folder) {
+	read := folderDrafts{Folder: folder}
+	if !folder.Selected || len(folder.Only) > 0 {
+		read.drafts, read.err = Drafts(folder.Dir, folder.Only...)
+	}
+	addTypesOf(c.all, read.drafts)
+	c.waiting = append(c.waiting, read)
+}
+
+// AddFolder adds the kinds of a folder to the catalog, and returns those that it has added. If one has children, or
+// reads, of types that are not known, the folder waits for AddWaiting: they may be kinds of a folder that follows. So it
+// does not matter which comes first.
 func (c *Kinds) AddFolder(folder Folder) ([]*kind.Kind, error) {
-	c.fail(folder.Broken...)
-	if folder.Selected && len(folder.Only) == 0 {
+	if err := c.AddTypes(); err != nil {
+		return nil, err
+	}
+	c.read(folder)
+	last := len(c.waiting) - 1
+	read, known := c.waiting[last], c.types.Clone()
+	addTypesOf(known, read.drafts)
+	if slices.ContainsFunc(read.drafts, func(d Draft) bool { return !knowsTypesOf(known, d.Kind) }) {
 		return nil, nil
 	}
-	drafts, err := Drafts(folder.Dir, folder.Only...)
-	return c.add(folder, drafts, err)
+	c.waiting = c.waiting[:last]
+	return c.add(read, known)
+}
+
+// AddWaiting adds the kinds of the folders that wait for the types of others.
+func (c *Kinds) AddWaiting() (added []*kind.Kind, err error) {
+	var errs []error
+	for _, folder := range c.waiting {
+		kinds, err := c.add(folder, c.all)
+		added, errs = append(added, kinds...), append(errs, err)
+	}
+	c.waiting = nil
+	return added, errors.Join(errs...)
+}
+
+// knowsTypesOf reports whether a catalog has the types of all children and reads of a kind.
+func knowsTypesOf(known *types.Catalog, k *kind.Kind) bool {
+	isKnown := func(gvk apischema.GroupVersionKind) bool {
+		_, found, _ := known.Find(gvk)
+		return found
+	}
+	return !slices.ContainsFunc(k.Owns, func(gvk apischema.GroupVersionKind) bool { return !isKnown(gvk) }) &&
+		!slices.ContainsFunc(k.Lookups, func(l kind.LookupFacts) bool { return !isKnown(l.Type) })
 }
 
 // AddText adds the kinds of one CUE file, as if it were in a folder without other files, and returns those that it has
 // added.
 func (c *Kinds) AddText(text string) ([]*kind.Kind, error) {
+	if err := c.AddTypes(); err != nil {
+		return nil, err
+	}
 	drafts, err := FromText(text)
-	return c.add(Folder{}, drafts, err)
+	addTypesOf(c.all, drafts)
+	return c.add(folderDrafts{Folder{}, drafts, err}, c.all)
 }
 
-// add adds the kinds of a folder that were loaded; err has those that were not.
-func (c *Kinds) add(folder Folder, drafts []Draft, err error) ([]*kind.Kind, error) {
-	errs := []error{c.takeBroken(err), c.AddTypes()}
-	for _, k := range drafts {
-		if k.Target == nil {
-			c.addType(k.Kind)
-		}
-	}
+// add checks the kinds of a folder, and adds those without mistakes.
+func (c *Kinds) add(folder folderDrafts, known *types.Catalog) ([]*kind.Kind, error) {
+	c.fail(folder.Broken...)
+	errs := []error{c.takeBroken(folder.err)}
 	first := len(c.added)
 	c.proofs = append(c.proofs, folder.Proofs...)
-	for _, draft := range drafts {
+	for _, draft := range folder.drafts {
 		k := draft.Kind
 		k.Folder = folder.Dir
 		if other := c.ByName(k.Name()); other != nil && k.Target != nil {
@@ -189,7 +251,7 @@ func (c *Kinds) add(folder Folder, drafts []Draft, err error) ([]*kind.Kind, err
 			errs = append(errs, err)
 			continue
 		}
-		if mistakes := check.Behaviour(k, draft.Source, c.types); len(mistakes) > 0 {
+		if mistakes := check.Behaviour(k, draft.Source, known); len(mistakes) > 0 {
 			c.fail(mistakes...)
 			continue
 		}

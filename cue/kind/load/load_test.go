@@ -1,6 +1,7 @@
 package load
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -212,4 +213,49 @@ import "fescue.dev/cue/contract"
 `)
 	require.ErrorContains(t, err, `kind.cue:5: kind G: "#GController" in quotes is a field like any other, not the definition #GController: write it without quotes`)
 	require.NotContains(t, err.Error(), "kind H")
+}
+
+// A kind whose child is of a kind in another folder is checked against that, whichever folder comes first: which one a
+// program tries first depends on how long that takes.
+func TestFoldersKnowEachOther(t *testing.T) {
+	t.Parallel()
+	folder := func(name, behaviour string) string {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "kind.cue"), []byte(fmt.Sprintf(`package k
+
+import "fescue.dev/cue/contract"
+
+#%[1]s: {
+	apiVersion!: "folders.example.com/v1", kind!: "%[1]s", metadata!: {name!: string, ...}
+	spec: {size: *1 | int}
+	status?: contract.#Status
+}
+#%[1]sController: contract.#Controller & {
+	object!: #%[1]s
+	names: plural: "%[2]ss"
+	%[3]s
+}
+`, name, strings.ToLower(name), behaviour)), 0o600))
+		return dir
+	}
+	inner := folder("Inner", "")
+	outer := folder("Outer", `children: inner: template: {apiVersion: "folders.example.com/v1", kind: "Inner", spec: sise: 2}`)
+	for _, dirs := range [][]string{{inner, outer}, {outer, inner}} {
+		kinds, err := All(false, dirs...)
+		require.NoError(t, err)
+		require.ErrorContains(t, kinds.BrokenError(), "children.inner.template.spec.sise: unknown field; did you mean size?")
+		require.Len(t, kinds.Added(), 1)
+
+		kinds = NewKinds()
+		for _, dir := range dirs {
+			_, err := kinds.AddFolder(Folder{Dir: dir})
+			require.NoError(t, err)
+		}
+		require.NoError(t, kinds.BrokenError())
+		require.Len(t, kinds.Added(), 1, "the inner kind waits for no other")
+		_, err = kinds.AddWaiting()
+		require.NoError(t, err)
+		require.ErrorContains(t, kinds.BrokenError(), "children.inner.template.spec.sise: unknown field; did you mean size?")
+		require.Len(t, kinds.Added(), 1)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,13 @@ type Catalog struct {
 	objectMeta *Type
 	// copyOf is what New copied, so that the next one need not read it again.
 	copyOf *Catalog
+}
+
+// Clone returns a catalog that knows the same types, to add others to it.
+func (c *Catalog) Clone() *Catalog {
+	clone := *c
+	clone.resources = maps.Clone(c.resources)
+	return &clone
 }
 
 // Find returns what is known of objects of a kind. If nothing is, the error explains it, or is nil

@@ -32,9 +32,18 @@ var (
 	firstSequence  = flag.Uint64("first-sequence", 0, "seed of the first of them")
 )
 
-// served are the types of the sequences: one that Kubernetes has, and two that CRDs define, of which one has a schema.
+// served are the types of the sequences: two that Kubernetes has, and two that CRDs define, of which one has a schema.
 var served = []Resource{
 	must(Of(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})), must(Custom(things)), must(Custom(gadgets)),
+	must(Of(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})),
+}
+
+// textOf returns the field with the text of objects of a type.
+func textOf(r Resource) string {
+	if r.Kind == "Secret" {
+		return "stringData"
+	}
+	return "data"
 }
 
 func must(r Resource, err error) Resource {
@@ -266,7 +275,7 @@ func (s *side) do(t *testing.T, o operation) string {
 			}
 			return s.send(t, http.MethodPatch, fmt.Sprintf("%s%s&force=%t", path, query, o.Force), "application/apply-patch+yaml", given)
 		case "json":
-			return s.send(t, http.MethodPatch, path+query, "application/json-patch+json", []any{map[string]any{"op": "add", "path": "/data", "value": map[string]any{"j": fmt.Sprint(o.Value)}}})
+			return s.send(t, http.MethodPatch, path+query, "application/json-patch+json", []any{map[string]any{"op": "add", "path": "/" + textOf(r), "value": map[string]any{"j": fmt.Sprint(o.Value)}}})
 		}
 		return s.send(t, http.MethodDelete, path, "application/json", map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": metadata})
 	}
@@ -388,7 +397,7 @@ func (s *side) change(object map[string]any, o operation) {
 	metadata := object["metadata"].(map[string]any)
 	switch o.Change {
 	case "data":
-		object["data"] = map[string]any{"k": fmt.Sprint(o.Value)}
+		object[textOf(served[o.Of])] = map[string]any{"k": fmt.Sprint(o.Value)}
 	case "no data":
 		object["data"] = nil
 	case "spec":

@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -409,7 +411,30 @@ func (t *table) canonical(given *unstructured.Unstructured) (object *unstructure
 	if !t.isCustom() {
 		dropEmpty(object.Object)
 	}
+	if t.groupKind() == (schema.GroupKind{Kind: "Secret"}) {
+		completeSecret(object.Object)
+	}
 	return object, dropped
+}
+
+// completeSecret moves the stringData of a Secret to its data, and gives it the default type.
+func completeSecret(secret map[string]any) {
+	if secret["type"] == nil {
+		secret["type"] = string(corev1.SecretTypeOpaque)
+	}
+	text, _ := secret["stringData"].(map[string]any)
+	delete(secret, "stringData")
+	if len(text) == 0 {
+		return
+	}
+	had, _ := secret["data"].(map[string]any)
+	data := make(map[string]any, len(had)+len(text))
+	maps.Copy(data, had)
+	for name, value := range text {
+		text, _ := value.(string)
+		data[name] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	secret["data"] = data
 }
 
 // dropEmpty removes empty lists and nulls, which the types of Kubernetes leave out of their JSON, all but two lists.
