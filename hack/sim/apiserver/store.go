@@ -412,13 +412,13 @@ func (t *table) canonical(given *unstructured.Unstructured) (object *unstructure
 		dropEmpty(object.Object)
 	}
 	if t.groupKind() == (schema.GroupKind{Kind: "Secret"}) {
-		completeSecret(object.Object)
+		CompleteSecret(object.Object)
 	}
 	return object, dropped
 }
 
-// completeSecret moves the stringData of a Secret to its data, and gives it the default type.
-func completeSecret(secret map[string]any) {
+// CompleteSecret moves the stringData of a Secret to its data, and gives it the default type.
+func CompleteSecret(secret map[string]any) {
 	if secret["type"] == nil {
 		secret["type"] = string(corev1.SecretTypeOpaque)
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
 
 // These are the documented labels of a child: what it is in its kind, the phase that it belongs to, its owner, and the
@@ -389,6 +390,9 @@ func (h *history) differs(c kind.Child, live *unstructured.Unstructured, templat
 	wanted := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(template)}
 	if wanted.GetNamespace() == "" {
 		wanted.SetNamespace(live.GetNamespace()) // that of the owner
+	}
+	if kind.IsSecret(wanted.GroupVersionKind()) {
+		apiserver.CompleteSecret(wanted.Object)
 	}
 	marks := wanted.GetLabels() // a template may have those of another child
 	maps.DeleteFunc(marks, func(name, _ string) bool { return isMark(name) })
