@@ -118,3 +118,34 @@ func liveHeap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+const selectingKind = `
+package selecting
+
+import "fescue.dev/cue/contract"
+
+#Thing: {
+	apiVersion!: "selecting.example.com/v1"
+	kind!:       "Thing"
+	metadata!: {name!: string, ...}
+	spec!: teams!: [...string]
+	status?: {contract.#Status, n?: int}
+}
+#ThingController: contract.#Controller & {
+	object!: #Thing
+	observed: _
+	names: plural: "things"
+	reads: {for t in object.spec.teams {(t): {apiVersion: "v1", kind: "Node", selector: matchLabels: team: t}}}
+	status: n: len([for name, nodes in observed for node in nodes if node.status.nodeInfo.machineID == "x" {1}])
+}
+`
+
+// The cache of what is selected under computed names keeps what a loop over all of it reads.
+func TestKeptOfComputedSelections(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, selectingKind)
+	node := map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "a"}}, "status": map[string]any{"nodeInfo": map[string]any{"machineID": "x"}}}
+	kept := keptOfLookups(corev1.SchemeGroupVersion.WithKind("Node"), []*kind.Kind{k})
+	require.Equal(t, node, kept.In(node))
+	require.Equal(t, map[string]any{"status": map[string]any{"nodeInfo": map[string]any{}}}, kept.In(map[string]any{"status": map[string]any{"nodeInfo": map[string]any{"bootID": "b"}}}))
+}

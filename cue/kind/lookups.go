@@ -372,7 +372,10 @@ func (ls Lookups) Read(gvk apischema.GroupVersionKind, observed *parts.Set) (rea
 		}
 		named := []*parts.Set{observed.AtField(l.Name)}
 		if l.Name == "" { // it may have any name
-			named = append(slices.Collect(maps.Values(observed.Fields)), observed)
+			if observed.Whole {
+				return observed
+			}
+			named = append(slices.Collect(maps.Values(observed.Fields)), observed.AtElement())
 		}
 		for _, of := range named {
 			if l.Name == "" || l.IsSelection {

@@ -89,6 +89,14 @@ func (g *group) above(kind groupKind) *group {
 	return g
 }
 
+// depth returns how many groups a group is a part of, itself included.
+func (g *group) depth() (n int) {
+	for ; g != nil; g = g.up {
+		n++
+	}
+	return n
+}
+
 // contains reports whether a group is a part of this one, or the same.
 func (g *group) contains(part *group) bool {
 	for ; part != nil; part = part.up {
@@ -122,7 +130,7 @@ func (n *node) addGroup(r *run, g *group, isOpen bool) {
 		n.closings = &closings{}
 	}
 	c := n.closings
-	r.spend((len(c.closed) + len(c.open)) / partsPerStep)
+	r.spend((len(c.closed) + len(c.open)) * g.depth() / partsPerStep)
 	for ; g != nil; g = g.up {
 		isClosed := g.target != nil || g.node == n
 		if isClosed && !slices.Contains(c.closed, g) {

@@ -306,16 +306,19 @@ func (n *node) include(r *run, value any, x Expr, g *group) {
 	if target == n {
 		return
 	}
+	r.spend((1 + len(n.seen)/partsPerStep) * (1 + g.depth()/partsPerStep))
 	if slices.ContainsFunc(n.seen, func(s inclusion) bool {
 		return s.target == target && s.within <= n.within && (s.group == g || g.isAgain(target))
 	}) {
 		return
 	}
 	n.seen = append(n.seen, inclusion{target, g, n.within})
+	r.enter() // a node may include one that includes itself
 	for _, c := range target.conjs {
 		c.group = g
 		n.add(r, c)
 	}
+	r.leave()
 }
 
 // addTo unifies a node with a struct.
@@ -1006,6 +1009,10 @@ func (n *node) fields(r *run) (names []string, problem *Problem) {
 		static(l.order, true)
 	}
 	for _, l := range n.lits {
+		if l.state == expanding { // the name that is being computed reads the names of all fields
+			problem = worse(problem, incomplete(l.Dynamic[0], "", "refers to itself"))
+			continue
+		}
 		for j, d := range l.Dynamic {
 			if d.Mode == Regular && l.dynamic[j] != "\x00" {
 				note(l.dynamic[j])

@@ -9,9 +9,9 @@ import (
 // Reads returns which parts of the object, and of what is observed, any run can read. The walk follows selections, lets
 // and loops: what is used in another way is read as a whole.
 func (p *Program) Reads() (object, observed *parts.Set) {
-	r := &readers{object: &parts.Set{}, observed: &parts.Set{}, seen: make(map[Expr]bool),
-		unified: make(map[Expr]bool), lets: make(map[*Let]*parts.Set)}
-	r.definition(p.pkg, p.name)
+	r := &readers{object: &parts.Set{}, observed: &parts.Set{}, seen: make(map[seenIn]bool),
+		unified: make(map[unifiedAs]bool), lets: make(map[seenIn]*parts.Set), embedded: make(map[string]bool)}
+	r.definition(p.pkg, p.name, false)
 	return r.object, r.observed
 }
 
@@ -20,8 +20,25 @@ type readers struct {
 	object, observed *parts.Set
 	// seen are fields at the top of a package and lets, whose values are visited once, and unified the fields whose
 	// values are unified with the definition that is run.
-	seen, unified map[Expr]bool
-	lets          map[*Let]*parts.Set // what they stand for
+	seen    map[seenIn]bool
+	unified map[unifiedAs]bool
+	lets    map[seenIn]*parts.Set // what they stand for
+	// runs are the structs that are unified with the definition that is run, and embedded the names of its fields that
+	// one of them embeds, and whether that closes them: each struct may add to such a field.
+	runs     []*readScope
+	embedded map[string]bool
+}
+
+// seenIn is a field or a let of a struct: it may be visited as a part of what is declared of the given, and as none.
+type seenIn struct {
+	of Expr
+	in *readScope
+}
+
+// unifiedAs is a field whose value is unified with the definition that is run, and whether that closes it.
+type unifiedAs struct {
+	field  Expr
+	closes bool
 }
 
 // readScope is what an expression can name: a struct, a clause, or the name in a pattern.
@@ -31,6 +48,7 @@ type readScope struct {
 	// what it declares of the object, or of what is observed; nil for others.
 	literal *StructLit
 	isRun   bool
+	closes  bool // a definition closes what it declares
 	part    *parts.Set
 	// element is what the variable of a clause stands for.
 	element *parts.Set
@@ -44,38 +62,56 @@ func (s *readScope) out(levels int) *readScope {
 }
 
 // definition visits a definition that is unified with the one that is run.
-func (r *readers) definition(pkg *Package, name string) {
+func (r *readers) definition(pkg *Package, name string, closes bool) {
 	for _, f := range pkg.top.byName[name] {
-		r.unify(f, f.Value, nil)
+		r.unify(f, f.Value, nil, closes)
 	}
 }
 
 // unify visits the value of a field that is unified with the definition that is run.
-func (r *readers) unify(field, x Expr, up *readScope) {
-	if !r.unified[field] {
-		r.unified[field] = true
-		r.run(x, up)
+func (r *readers) unify(field, x Expr, up *readScope, closes bool) {
+	if key := (unifiedAs{field, closes}); !r.unified[key] {
+		r.unified[key] = true
+		r.run(x, up, closes)
 	}
 }
 
 // run visits what is unified with the definition that is run. What it is may not be known: then anything may be read,
 // since it can say what the object has to be.
-func (r *readers) run(x Expr, up *readScope) {
+func (r *readers) run(x Expr, up *readScope, isClosed bool) {
+	isClosed = isClosed || closes(x)
 	switch x := x.(type) {
 	case *Type:
 	case *PackageReference:
-		r.definition(x.Package, x.Name)
+		r.definition(x.Package, x.Name, isClosed)
 	case *Reference:
-		in := up.out(x.Up)
-		for _, f := range in.literal.named(x.Name) {
-			r.unify(f, f.(*Field).Value, in)
+		if given := r.given(x.Name); given != nil {
+			given.Whole = true
+			return
+		}
+		if in := up.out(x.Up); !in.isRun {
+			r.all(true)
+			return
+		}
+		r.embedded[x.Name] = r.embedded[x.Name] || isClosed
+		for _, in := range r.runs {
+			for _, f := range in.literal.named(x.Name) {
+				r.unify(f, f.(*Field).Value, in, isClosed)
+			}
 		}
 	case *Binary:
 		r.all(x.Op != token.AND)
-		r.run(x.X, up)
-		r.run(x.Y, up)
+		r.run(x.X, up, isClosed)
+		r.run(x.Y, up, isClosed)
 	case *StructLit:
-		r.structLit(x, &readScope{up: up, literal: x, isRun: true})
+		in := &readScope{up: up, literal: x, isRun: true, closes: isClosed}
+		r.runs = append(r.runs, in)
+		for _, f := range x.Fields {
+			if closes, isEmbedded := r.embedded[f.Name]; isEmbedded {
+				r.unify(f, f.Value, in, closes)
+			}
+		}
+		r.structLit(x, in)
 	default:
 		r.all(true)
 	}
@@ -144,8 +180,8 @@ func (r *readers) selected(x Expr, up *readScope) {
 
 // once visits the value of a field or a let that several expressions can refer to.
 func (r *readers) once(of, value Expr, up *readScope) {
-	if !r.seen[of] {
-		r.seen[of] = true
+	if key := (seenIn{of, up}); !r.seen[key] {
+		r.seen[key] = true
 		r.visit(value, up)
 	}
 }
@@ -198,11 +234,12 @@ func (r *readers) resolve(x Expr, up *readScope) *parts.Set {
 	case *Self:
 		return up.out(x.Up).part
 	case *LetReference:
-		stands, isKnown := r.lets[x.Let]
+		key := seenIn{x.Let, up.out(x.Up)}
+		stands, isKnown := r.lets[key]
 		if !isKnown {
-			r.lets[x.Let] = nil // if it refers to itself
-			stands = r.resolve(x.Let.Value, up.out(x.Up))
-			r.lets[x.Let] = stands
+			r.lets[key] = nil // if it refers to itself
+			stands = r.resolve(x.Let.Value, key.in)
+			r.lets[key] = stands
 		}
 		return stands
 	case *Selector:
@@ -211,11 +248,15 @@ func (r *readers) resolve(x Expr, up *readScope) *parts.Set {
 		if name, isText := literalText(x.Index); isText {
 			return r.field(x.X, name, up)
 		}
-		if _, isLiteral := x.Index.(*Literal); !isLiteral {
-			return nil
-		}
 		if of := r.resolve(x.X, up); of != nil {
-			return of.Element()
+			r.visit(x.Index, up)
+			return of.Element() // whichever it is
+		}
+	case *Slice:
+		if of := r.resolve(x.X, up); of != nil {
+			r.visit(x.Low, up)
+			r.visit(x.High, up)
+			return of // its elements are some of those
 		}
 	}
 	return nil
@@ -245,7 +286,7 @@ func (r *readers) field(x Expr, name string, up *readScope) *parts.Set {
 func (r *readers) structLit(x *StructLit, in *readScope) {
 	for _, f := range x.Fields {
 		if given := r.given(f.Name); in.isRun && given != nil {
-			r.declared(f.Value, given, in)
+			r.declared(f.Value, given, in, in.closes)
 			continue
 		}
 		r.visit(f.Value, in)
@@ -254,14 +295,14 @@ func (r *readers) structLit(x *StructLit, in *readScope) {
 	r.computed(x, in)
 	for _, e := range x.Embeds {
 		if in.isRun {
-			r.run(e, in)
+			r.run(e, in, in.closes)
 			continue
 		}
 		r.visit(e, in)
 	}
 	for _, c := range x.Comprehensions {
 		if within := r.clauses(c, in); in.isRun {
-			r.run(c.Body, within)
+			r.run(c.Body, within, in.closes)
 		} else {
 			r.visit(c.Body, within)
 		}
@@ -303,24 +344,29 @@ func (r *readers) clauses(x *Comprehension, up *readScope) *readScope {
 }
 
 // declared visits a declaration of a part, which the part is compared with: its fields are read.
-func (r *readers) declared(x Expr, part *parts.Set, up *readScope) {
+func (r *readers) declared(x Expr, part *parts.Set, up *readScope, isClosed bool) {
 	switch x := x.(type) {
 	case *Binary:
 		if x.Op == token.AND {
-			r.declared(x.X, part, up)
-			r.declared(x.Y, part, up)
+			r.declared(x.X, part, up, isClosed)
+			r.declared(x.Y, part, up, isClosed)
 			return
 		}
 	case *ListLit:
-		if len(x.Elements) == 0 && x.Rest != nil && !isAny(x.Rest) {
-			r.declared(x.Rest, part.Element(), up)
+		if len(x.Elements) == 0 && x.Rest != nil {
+			if !isAny(x.Rest) {
+				r.declared(x.Rest, part.Element(), up, isClosed)
+			}
 			return
 		}
 	case *StructLit:
 		in := &readScope{up: up, literal: x, part: part}
+		if isClosed && !x.IsOpen {
+			part.Element() // it has no other fields
+		}
 		for _, f := range x.Fields {
 			if !isAny(f.Value) {
-				r.declared(f.Value, part.Field(shown(f.Name)), in)
+				r.declared(f.Value, part.Field(shown(f.Name)), in, isClosed)
 			}
 		}
 		part.Whole = part.Whole || len(x.Dynamic)+len(x.Embeds)+len(x.Comprehensions) > 0

@@ -55,6 +55,13 @@ func TestReadsAreEnough(t *testing.T) {
 		`let o = object, a: [for k, v in o {k}]`, `X=x: {y: observed.pod.x}, a: X.y`, `let y = observed.pod, a: {b: y.x, c: len(y.labels)}`,
 		`let p = q.x, let q = observed.pod, a: p`, `let l = [for p in observed.set if p.x == "s1" {p}], a: len(l)`,
 		`_x: observed, a: _x.pod.x`, `_f: {in: _, out: in.x}, a: (_f & {in: observed.pod}).out`, `_f: {observed: _, out: observed.pod.x}, a: (_f & {"observed": observed}).out`,
+		// what is embedded, and what a definition closes
+		`_h: _, if true {_h: {observed: pod: {x: "zz", ...}, ...}}, _h, a: observed.pod != _|_`,
+		`#B & {_x: {observed: pod: {x: "zzz", ...}, ...}}, a: observed.pod != _|_, #B: {_x: _, _x, ...}`,
+		`#h: {observed: {pod?: {x?: string}, ...}, ...}, #h, a: observed.pod != _|_`, `_#h: {observed: {pod?: {x?: string}}, ...}, _#h, a: observed.pod != _|_`,
+		`if true {#D}, a: observed.pod != _|_, #D: {observed: {pod?: {x?: string}, ...}, ...}`,
+		`_h: {observed: {let p = pod.x, pod?: {...}, y: p, ...}, ...}, _h, a: observed.y`, `_h: {observed: {let p = pod, pod?: {...}, y: p.x, ...}, ...}, _h, a: observed.y`,
+		`_h: {observed: {let p = pod, pod?: {...}, y: {for k, v in p {(k): 1}}, ...}, ...}, _h, a: observed.y`, `observed: set?: [...], a: observed.set[0].x`,
 		// operators and functions
 		`a: observed.set[object.spec.i:1][0].x`, `a: and([observed.pod.z, {q: string}])`, `a: close({v: observed.pod.x})`, `a: {observed.pod.z}`,
 		`a: *observed.nope.x | observed.pod.x`, `a: "\(observed["pod"]["x"])"`, `a: observed.pod == observed.pod`, `a: len(observed.pod.x)`,
@@ -72,6 +79,36 @@ func TestReadsAreEnough(t *testing.T) {
 			all := computed(t, program, decoded(t, wholeObject), decoded(t, allObserved))
 			require.NotEmpty(t, all)
 			require.Equal(t, all, computed(t, program, object.In(decoded(t, wholeObject)), observed.In(decoded(t, allObserved))))
+		})
+	}
+}
+
+// A struct that includes itself by an alias, or reads its own names, is a problem and not an evaluation without end.
+func TestStructsThatIncludeThemselvesEnd(t *testing.T) {
+	t.Parallel()
+	for text, ends := range map[string]string{
+		`_s: S={a: {S.a, x: 1}}, r: close(_s.a)`: "problem", `_s: S={a: {S.a}}, r: close(_s.a)`: "problem", `observed: {pod!: 1 | "a", pod?: {observed.pod}}`: "problem",
+		`observed: pod?: {observed.pod}`: "value", `_s2: S={object: {S.object}}, _s2, r: close(object)`: "problem",
+		`r: S={"\(len(S))": 1}`: "problem", `r: S={x: "q", "y\([for k, v in S {k}][0])": 1}`: "problem", `r: A={for k, v in object {(k): v}, "hash-\(len(A))": "1"}`: "problem",
+		`observed: {m?: {"\(len(observed.m))": 1}}, r: observed`: "problem",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			file, err := parser.ParseFile("x.cue", "#C: {"+text+"\nobject: _, observed: _}")
+			require.NoError(t, err)
+			instance := &build.Instance{}
+			require.NoError(t, instance.AddSyntax(file))
+			program, err := behaviour.Compile(instance, "#C")
+			require.NoError(t, err)
+			b := budget.New("x")
+			value := program.Run(b, map[string]any{"b": "c"}, map[string]any{"m": map[string]any{}, "pod": map[string]any{"x": "1"}})
+			_, fields := value.Fields()
+			_, data := value.Lookup("r").Data()
+			is := "value"
+			if fields != nil || data != nil || value.Lookup(behaviour.ObservedName).Fits() != nil || b.IsExceeded() {
+				is = "problem"
+			}
+			require.Equal(t, ends, is)
 		})
 	}
 }

@@ -107,7 +107,7 @@ func (s scope) objectReference(expr ast.Expr) (*schema.Expr, error) {
 		return nil, syntax.ErrorAtNode(mistake.SelfReference, ident, "%s is a struct around this reference: refer to one of its fields by its name alone", ident.Name)
 	}
 	around, ok := s.frameOf(ident)
-	if !ok {
+	if !ok || isLocal(ident.Name) {
 		if value, err := s.constantOf(ident); err == nil && len(path) == 0 {
 			return &schema.Expr{Op: schema.OpLiteral, Value: value, Text: ident.Name}, nil
 		}

@@ -270,10 +270,21 @@ func (s scope) identifier(e *ast.Ident) (*schema.Schema, error) {
 	case binding.Let:
 		return s.named(e, b.Expr)
 	case binding.Field:
-		if strings.HasPrefix(e.Name, "#") || strings.HasPrefix(e.Name, "_") {
-			compiled, err := s.named(e, b.Expr)
-			if err != nil || s.embedded || !strings.HasPrefix(e.Name, "#") {
-				return compiled, err
+		if isLocal(e.Name) {
+			var compiled *schema.Schema
+			for _, f := range b.Fields(e.Name) {
+				declared, err := s.named(e, f.Value)
+				if err != nil {
+					return nil, err
+				}
+				if compiled == nil {
+					compiled = declared
+				} else if compiled, err = possible(schema.And(compiled, declared), f); err != nil {
+					return nil, err
+				}
+			}
+			if s.embedded || !strings.HasPrefix(e.Name, "#") {
+				return compiled, nil
 			}
 			s.groups++
 			return schema.Close(compiled, s.groups), nil
@@ -290,7 +301,7 @@ func (s scope) named(e *ast.Ident, target ast.Expr) (*schema.Schema, error) {
 		s.reading[target] = true
 		defer delete(s.reading, target)
 		return s.expression(target)
-	case strings.HasPrefix(e.Name, "#") || strings.HasPrefix(e.Name, "_"):
+	case isLocal(e.Name):
 		return nil, syntax.ErrorAtNode(mistake.NestedDefinition, e, "%s contains itself: move it to the top of its file", e.Name)
 	case predeclared(e) != nil:
 		return nil, syntax.ErrorAtNode(mistake.SelfReference, e, "%s is the field of this name, which refers to itself: write __%s for CUE's own type", e.Name, e.Name)

@@ -8,6 +8,7 @@ import (
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/token"
 
+	"github.com/fescue-dev/fescue/cue/kind/binding"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -128,10 +129,15 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 	if err != nil {
 		return s.unsupported(f, "the label "+syntax.SourceOf(f.Label))
 	}
-	if f.Constraint == token.NOT && (strings.HasPrefix(name, "#") || strings.HasPrefix(name, "_")) {
+	if f.Constraint == token.NOT && isLocal(name) {
 		return syntax.ErrorAtNode(mistake.UnsupportedCUE, f,
 			"%s! cannot be in any object: only regular and optional definitions and hidden fields can be compiled",
 			name)
+	}
+	if isLocal(name) && s.isForAnother(name) {
+		return syntax.ErrorAtNode(mistake.UnsupportedCUE, f,
+			"%s is not used here, and another struct that declares it would be checked by it, which cannot be compiled: "+
+				"write the constraint on the field itself", name)
 	}
 	if strings.HasPrefix(name, "#") {
 		return nil
@@ -159,6 +165,28 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 	}
 	to.Fields = append(to.Fields, added)
 	return nil
+}
+
+// isLocal reports whether a name is that of a definition or a hidden field.
+func isLocal(name string) bool { return strings.HasPrefix(name, "#") || strings.HasPrefix(name, "_") }
+
+// isForAnother reports whether the innermost struct does not use a local name that it declares, and another one does:
+// unified with that one, it would change what the name stands for there.
+func (s scope) isForAnother(name string) bool {
+	own := s.frames[len(s.frames)-1].literal
+	isUsed, isUsedElsewhere := false, false
+	for _, file := range s.instance.Files {
+		ast.Walk(file, func(n ast.Node) bool {
+			if ident, ok := n.(*ast.Ident); ok && ident.Name == name {
+				if b := binding.Of(ident); b.Kind == binding.Field {
+					isUsed = isUsed || b.Struct == own
+					isUsedElsewhere = isUsedElsewhere || b.Struct != own
+				}
+			}
+			return !isUsed
+		}, nil)
+	}
+	return isUsedElsewhere && !isUsed
 }
 
 // hidden rejects a hidden field that checks the object: it would be dropped otherwise.

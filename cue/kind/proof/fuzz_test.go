@@ -160,6 +160,7 @@ func FuzzSchema(f *testing.F) {
 
 // schemaSeeds have each construct that can be compiled.
 var schemaSeeds = []string{
+	`{_h: >3, _h: int, x?: _h}`, `{#h: {s!: string}, a?: #h, #h: {l?: [...int], ...}}`, `{_max: 3, n?: int, if n != _|_ if n > _max {m!: int}}`,
 	`_`, `{a: *1 | int & >=1 & <=10, b?: string}`, `{a!: "x" | "y" | null, b: *true | bool}`, `{[=~"^a"]: int, ab?: >3}`,
 	`{a?: [...{n!: string, v: *"" | string}] @kube(listType=map,listMapKey=n)}`, `{a!: int, b!: >=a, c?: !=2 & <5.5}`,
 	`{mode!: "a" | "b", if mode == "a" {x!: int}, if mode == "b" {y?: int}}`, `{a?: strings.MinRunes(2) & =~"^a" & !~"b$"}`,

@@ -412,16 +412,16 @@ func (t *table) canonical(given *unstructured.Unstructured) (object *unstructure
 		dropEmpty(object.Object)
 	}
 	if t.groupKind() == (schema.GroupKind{Kind: "Secret"}) {
-		CompleteSecret(object.Object)
+		if object.Object["type"] == nil {
+			object.Object["type"] = string(corev1.SecretTypeOpaque)
+		}
+		StoreText(object.Object)
 	}
 	return object, dropped
 }
 
-// CompleteSecret moves the stringData of a Secret to its data, and gives it the default type.
-func CompleteSecret(secret map[string]any) {
-	if secret["type"] == nil {
-		secret["type"] = string(corev1.SecretTypeOpaque)
-	}
+// StoreText moves the stringData of a Secret to its data.
+func StoreText(secret map[string]any) {
 	text, _ := secret["stringData"].(map[string]any)
 	delete(secret, "stringData")
 	if len(text) == 0 {

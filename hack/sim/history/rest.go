@@ -392,7 +392,7 @@ func (h *history) differs(c kind.Child, live *unstructured.Unstructured, templat
 		wanted.SetNamespace(live.GetNamespace()) // that of the owner
 	}
 	if kind.IsSecret(wanted.GroupVersionKind()) {
-		apiserver.CompleteSecret(wanted.Object)
+		apiserver.StoreText(wanted.Object)
 	}
 	marks := wanted.GetLabels() // a template may have those of another child
 	maps.DeleteFunc(marks, func(name, _ string) bool { return isMark(name) })
