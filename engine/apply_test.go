@@ -15,6 +15,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
@@ -185,15 +186,7 @@ func TestEachWriteOfACorrectionIsAwaited(t *testing.T) {
 				}
 				return true, nil, apierrors.NewServiceUnavailable("not now")
 			})
-			e, err := New(Config{Client: client, Log: quiet()})
-			require.NoError(t, err)
-			c := newController(k, &e.config, e.shards, 0)
-			t.Cleanup(c.queue.ShutDown)
-			r := c.reconciliation(cache.MetaObjectToName(owner), quiet())
-			r.manager = "m"
-			done := r.CarryOut(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{
-				{Verb: plan.Apply, Child: "pod", Resource: pods, Name: pod.GetName(), Wanted: wanted, Live: pod, TakesOver: true},
-			}})
+			c, r, done := corrected(t, client, k, owner, plan.Step{Name: pod.GetName(), Wanted: wanted, Live: pod})
 			require.ErrorContains(t, done.Failed, "not now")
 			require.Equal(t, test.applied+1, applies)
 			isSeen, _ := c.records.seen(r.name, &fixedCaches{version: test.before})
@@ -202,6 +195,21 @@ func TestEachWriteOfACorrectionIsAwaited(t *testing.T) {
 			require.True(t, isSeen)
 		})
 	}
+}
+
+// corrected carries out a step that applies the template of the Pod of an object, and takes fields over.
+func corrected(
+	t *testing.T, client *fake.FakeDynamicClient, k *kind.Kind, owner *unstructured.Unstructured, s plan.Step,
+) (*controller, *reconciliation, *plan.Changes) {
+	t.Helper()
+	e, err := New(Config{Client: client, Log: quiet()})
+	require.NoError(t, err)
+	c := newController(k, &e.config, e.shards, 0)
+	t.Cleanup(c.queue.ShutDown)
+	r := c.reconciliation(cache.MetaObjectToName(owner), quiet())
+	r.manager = "m"
+	s.Verb, s.Child, s.Resource, s.TakesOver = plan.Apply, "pod", pods, true
+	return c, r, r.CarryOut(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{s}})
 }
 
 // A child that was applied before has no Update entry, so there is nothing to hand over. A child that is read has the
@@ -218,15 +226,7 @@ func TestAnApplyEntryIsNotHandedOver(t *testing.T) {
 		sent = append(sent, action.(clienttesting.PatchAction).GetPatchType())
 		return true, pod.DeepCopy(), nil
 	})
-	e, err := New(Config{Client: client, Log: quiet()})
-	require.NoError(t, err)
-	c := newController(k, &e.config, e.shards, 0)
-	t.Cleanup(c.queue.ShutDown)
-	r := c.reconciliation(cache.MetaObjectToName(owner), quiet())
-	r.manager = "m"
-	done := r.CarryOut(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{
-		{Verb: plan.Apply, Child: "pod", Resource: pods, Name: pod.GetName(), Wanted: pod.DeepCopy(), Live: pod, TakesOver: true},
-	}})
+	_, _, done := corrected(t, client, k, owner, plan.Step{Name: pod.GetName(), Wanted: pod.DeepCopy(), Live: pod})
 	require.NoError(t, done.Failed)
 	require.Equal(t, []types.PatchType{types.ApplyPatchType}, sent)
 }

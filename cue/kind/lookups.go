@@ -109,8 +109,8 @@ func (k *Kind) SeesSensitive() bool {
 		slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return k.Lookups.AreSensitive(l.Type) })
 }
 
-// readsSensitiveChildren reports whether the behaviour may read more of a child of a sensitive type than what identifies
-// it.
+// readsSensitiveChildren reports whether the behaviour may read more of a child of a sensitive type than what
+// identifies it.
 func (k *Kind) readsSensitiveChildren() bool {
 	if !slices.ContainsFunc(k.Owns, k.Lookups.AreSensitive) {
 		return false

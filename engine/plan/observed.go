@@ -118,8 +118,8 @@ func (o observation) drops(p *Plan, wanted []kind.Child, existing []children.Liv
 	})
 }
 
-// isDropping reports whether a child that belongs to no phase is being deleted, and a decision does not want it. Members
-// that a set replaces are part of it.
+// isDropping reports whether a child that belongs to no phase is being deleted, and a decision does not want it.
+// Members that a set replaces are part of it.
 func (p *Plan) isDropping(wanted []kind.Child, existing []children.Live) bool {
 	return slices.ContainsFunc(existing, func(child children.Live) bool {
 		return child.Object.GetDeletionTimestamp() != nil && p.isOfNoPhase(child) &&

@@ -330,8 +330,8 @@ type passage struct {
 	status map[string]any
 }
 
-// passedAs returns which of the passed phases is the present one, with the same status; -1 is none. What the kind writes
-// to the status of a phase may decide what follows when it is entered again.
+// passedAs returns which of the passed phases is the present one, with the same status; -1 is none. What the kind
+// writes to the status of a phase may decide what follows when it is entered again.
 func (p *Plan) passedAs() int {
 	status := p.ownStatus()
 	return slices.IndexFunc(p.passed, func(before passage) bool {

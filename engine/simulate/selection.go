@@ -49,7 +49,8 @@ var shortNames = map[schema.GroupKind]string{
 	{Group: "apps", Kind: "ReplicaSet"}: "rs", {Group: "apps", Kind: "StatefulSet"}: "sts",
 	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: "hpa", {Group: "batch", Kind: "CronJob"}: "cj",
 	{Group: "events.k8s.io", Kind: "Event"}: "ev", {Group: "networking.k8s.io", Kind: "Ingress"}: "ing",
-	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}: "netpol", {Group: "policy", Kind: "PodDisruptionBudget"}: "pdb",
+	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}: "netpol",
+	{Group: "policy", Kind: "PodDisruptionBudget"}:      "pdb",
 	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}: "pc", {Group: "storage.k8s.io", Kind: "StorageClass"}: "sc",
 }
 

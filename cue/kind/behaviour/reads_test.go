@@ -69,12 +69,7 @@ func TestReadsAreEnough(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			file, err := parser.ParseFile("x.cue", "#C: {"+text+"\nobject: _, observed: _}")
-			require.NoError(t, err)
-			instance := &build.Instance{}
-			require.NoError(t, instance.AddSyntax(file))
-			program, err := behaviour.Compile(instance, "#C")
-			require.NoError(t, err)
+			program := compiled(t, text)
 			object, observed := program.Reads()
 			all := computed(t, program, decoded(t, wholeObject), decoded(t, allObserved))
 			require.NotEmpty(t, all)
@@ -94,12 +89,7 @@ func TestStructsThatIncludeThemselvesEnd(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			file, err := parser.ParseFile("x.cue", "#C: {"+text+"\nobject: _, observed: _}")
-			require.NoError(t, err)
-			instance := &build.Instance{}
-			require.NoError(t, instance.AddSyntax(file))
-			program, err := behaviour.Compile(instance, "#C")
-			require.NoError(t, err)
+			program := compiled(t, text)
 			b := budget.New("x")
 			value := program.Run(b, map[string]any{"b": "c"}, map[string]any{"m": map[string]any{}, "pod": map[string]any{"x": "1"}})
 			_, fields := value.Fields()
@@ -111,6 +101,18 @@ func TestStructsThatIncludeThemselvesEnd(t *testing.T) {
 			require.Equal(t, ends, is)
 		})
 	}
+}
+
+// compiled compiles a controller that has the text.
+func compiled(t *testing.T, text string) *behaviour.Program {
+	t.Helper()
+	file, err := parser.ParseFile("x.cue", "#C: {"+text+"\nobject: _, observed: _}")
+	require.NoError(t, err)
+	instance := &build.Instance{}
+	require.NoError(t, instance.AddSyntax(file))
+	program, err := behaviour.Compile(instance, "#C")
+	require.NoError(t, err)
+	return program
 }
 
 func decoded(t *testing.T, text string) any {

@@ -51,7 +51,8 @@ func (b *Source) Describe() *kind.BehaviourFacts {
 
 // ComputedPhases returns the phases of a kind that the struct of its phases does not name, as of a loop.
 func ComputedPhases(k *kind.Kind, phases *infer.Structure) []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(k.Phases)), func(name string) bool { return phases.Fields[name] != nil })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(k.Phases)),
+		func(name string) bool { return phases.Fields[name] != nil })
 }
 
 func (b *Source) childFacts(owner *infer.Structure, phase string) (facts []kind.ChildFacts) {

@@ -120,7 +120,8 @@ func (c *Kinds) Plurals() map[apischema.GroupKind]string {
 func addType(known *types.Catalog, k *kind.Kind) {
 	for _, v := range k.Versions {
 		known.Add(v.GroupVersionKind,
-			types.Resource{Type: known.FromRootSchema(v.Schema), Namespaced: k.Scope == apiextensionsv1.NamespaceScoped})
+			types.Resource{Type: known.FromRootSchema(v.Schema),
+				Namespaced: k.Scope == apiextensionsv1.NamespaceScoped})
 	}
 }
 
@@ -181,8 +182,8 @@ func (c *Kinds) read(folder Folder) {
 }
 
 // AddFolder adds the kinds of a folder to the catalog, and returns those that it has added. If one has children, or
-// reads, of types that are not known, the folder waits for AddWaiting: they may be kinds of a folder that follows. So it
-// does not matter which comes first.
+// reads, of types that are not known, the folder waits for AddWaiting: they may be kinds of a folder that follows. So
+// it does not matter which comes first.
 func (c *Kinds) AddFolder(folder Folder) ([]*kind.Kind, error) {
 	if err := c.AddTypes(); err != nil {
 		return nil, err

@@ -112,7 +112,8 @@ func begin(o Options) (*history, error) {
 	h := &history{
 		Options: o, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))},
 		began: time.Now(), altered: sets.New[types.UID](), recorded: sets.New[types.UID](),
-		unlabelled: make(map[types.UID]time.Time), left: make(map[types.UID]time.Time), edited: make(map[types.UID]time.Time),
+		unlabelled: make(map[types.UID]time.Time), left: make(map[types.UID]time.Time),
+		edited:  make(map[types.UID]time.Time),
 		entries: make(map[string]string),
 		marksOf: make(map[string]types.UID),
 		notes: notes{arrivedLate: sets.New[string](), deletedLate: sets.New[types.UID](),
