@@ -39,7 +39,10 @@ func ParseTrigger(text string) (*Trigger, error) {
 		return &Trigger{At: at}, nil
 	}
 	delay, err := time.ParseDuration(text)
-	if err != nil || delay < 0 {
+	if err == nil && delay < 0 {
+		return nil, fmt.Errorf("%q must not be negative: it counts from when the object enters the phase", text)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%q is neither a time in RFC 3339 like \"2006-01-02T15:04:05Z\" nor a duration like \"5m\"", text)
 	}
 	return &Trigger{Delay: delay}, nil

@@ -309,7 +309,7 @@ func (p *statusPrinter) cells(row statusRow) []any {
 	}
 	cells := []any{
 		name, row.Health.String(), cmp.Or(row.Phase, "-"), cmp.Or(strings.Join(conditions, ","), "-"),
-		duration.HumanDuration(p.now().Sub(row.Created.Time)), cmp.Or(strings.ReplaceAll(reason, "\n", " "), "-"),
+		duration.HumanDuration(p.now().Sub(row.Created.Time)), cmp.Or(strings.ReplaceAll(reason, "\n", "; "), "-"),
 	}
 	if p.o.allNamespaces {
 		return append([]any{row.Namespace}, cells...)

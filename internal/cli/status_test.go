@@ -72,7 +72,7 @@ func TestStatusTable(t *testing.T) {
 	p := &statusPrinter{out: &out, o: &statusOptions{output: "table"}, now: func() time.Time { return now }}
 	require.NoError(t, p.print([]statusRow{other, late, missed, row}))
 	require.Equal(t, `OBJECT   STATUS       PHASE     CONDITIONS   AGE   REASON
-At/b     Failed       RUNNING   -            5m    Invalid: line 1 line 2
+At/b     Failed       RUNNING   -            5m    Invalid: line 1; line 2
 At/c     Degraded     -         -            5m    -
 At/d     InProgress   -         -            5m    -
 At/a     Current      -         -            5m    -

@@ -88,7 +88,7 @@ func (f Finding) String() string {
 	default:
 		parts = append(parts, f.Kind+"/"+f.Name)
 	}
-	line := strings.ReplaceAll(strings.Join(append(parts, f.Message), ": "), "\n", " ")
+	line := strings.ReplaceAll(strings.Join(append(parts, f.Message), ": "), "\n", "; ")
 	if f.Check != "" {
 		line += fmt.Sprintf(" [%s]", f.Check)
 	}
