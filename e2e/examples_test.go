@@ -96,12 +96,20 @@ var usesExamples sync.Mutex
 func prepareExamples(t *testing.T) map[string]exampleRun {
 	t.Helper()
 	usesExamples.Lock()
-	t.Cleanup(usesExamples.Unlock)
+	all, runs := newClients(t, ""), make(map[string]exampleRun)
+	var installed []string
+	t.Cleanup(func() { // deleteCRDs does not wait until they are gone, and the next test installs them anew
+		defer usesExamples.Unlock()
+		for _, name := range installed {
+			require.True(t, testcluster.WaitUntil(func() bool {
+				_, err := all.client.Resource(definitions).Get(context.Background(), name, metav1.GetOptions{})
+				return apierrors.IsNotFound(err)
+			}), "the CRD %s is still there", name)
+		}
+	})
 	files, err := filepath.Glob(filepath.Join("..", "examples", "*", "*.txtar"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	all := newClients(t, "")
-	runs := make(map[string]exampleRun)
 	for _, file := range files {
 		name := filepath.Base(filepath.Dir(file))
 		text, source := examples[name].edited(t, file, filepath.Join(filepath.Dir(file), "kind.cue"))
@@ -114,6 +122,7 @@ func prepareExamples(t *testing.T) map[string]exampleRun {
 		require.NoError(t, testcluster.InstallCRDs(t.Context(), all.client, kinds, crds.Webhook{}))
 		for _, k := range kinds {
 			all.deleteCRDs(k.Name())
+			installed = append(installed, k.Name())
 		}
 		runs[name] = exampleRun{examples[name], s, kinds, []string{"--kinds", dir, "--shipped-kinds=false"}}
 	}
