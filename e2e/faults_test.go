@@ -262,11 +262,12 @@ func (r *round) run() {
 	}
 }
 
-// isNoChild reports whether an object was a child once and is none any more: it was made a copy of one, or it lost its labels, and
-// its owner was deleted and left it before that was repaired.
+// isNoChild reports whether an object was a child once and is none any more: it was made a copy of one, or it lost its labels, or
+// its annotation came to name another owner, and its owner was deleted and left it before that was repaired.
 func (r *round) isNoChild(object *unstructured.Unstructured) bool {
-	record := object.GetAnnotations()["fescue.dev/created-as"]
-	isLeft := object.GetNamespace() == r.namespace && object.GetLabels()[children.LabelOwnerUID] == "" && len(object.GetOwnerReferences()) == 0
+	record, owner := object.GetAnnotations()["fescue.dev/created-as"], object.GetAnnotations()[children.AnnotationOwner]
+	isUnnamed := object.GetLabels()[children.LabelOwnerUID] == "" || owner != "" && !strings.Contains(owner, "/")
+	isLeft := object.GetNamespace() == r.namespace && isUnnamed && len(object.GetOwnerReferences()) == 0
 	return children.IsCopy(object) || isLeft && record != "" && !strings.HasSuffix(record, "/Orphan")
 }
 
