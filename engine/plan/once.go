@@ -20,15 +20,25 @@ func (p *Plan) isFormer(child kind.Child, live *unstructured.Unstructured) bool 
 		children.IsOfEarlierEntry(live, p.Phase, p.Entered)
 }
 
-// isFormerOf is isFormer for a child that is not known to be wanted now: its name in the kind is constant.
+// isFormerOf is isFormer for a child that is not known to be wanted now.
 func (p *Plan) isFormerOf(child children.Live) bool {
 	return p.created[child.Name] != child.Object.GetUID() &&
-		children.IsOfEarlierEntry(child.Object, p.Phase, p.Entered) &&
-		slices.ContainsFunc(p.Kind.Behaviour.Children, func(c kind.ChildFacts) bool {
-			return c.Name == child.Name &&
-				children.IsReplaced(kind.Child{Phase: c.Phase, Update: c.Update, OnDelete: c.OnDelete}) &&
-				c.Phase == p.Phase
-		})
+		children.IsOfEarlierEntry(child.Object, p.Phase, p.Entered) && p.replaces(child.Name)
+}
+
+// replaces reports whether a child of the phase with a name in the kind replaces that of a former entry. If the name is
+// not constant, all children of the phase with computed names have to.
+func (p *Plan) replaces(name string) bool {
+	isReplaced := make(map[string]bool)
+	for _, c := range p.Kind.Behaviour.Children {
+		if c.Phase == p.Phase && (c.Name == name || c.Name == "") {
+			before, isOther := isReplaced[c.Name]
+			isReplaced[c.Name] = (before || !isOther) &&
+				children.IsReplaced(kind.Child{Phase: c.Phase, Update: c.Update, OnDelete: c.OnDelete})
+		}
+	}
+	replaced, isNamed := isReplaced[name]
+	return replaced || !isNamed && isReplaced[""]
 }
 
 // distinguish gives an entry a time of its own, if a child shows that the phase was entered at the same time before.

@@ -199,3 +199,50 @@ func TestOrphanOfAFormerObjectIsReplaced(t *testing.T) {
 	require.Equal(t, "delete a-pod", describe(c.Steps))
 	require.Empty(t, outcomeOf(p, c, &Changes{}, v).inventory.Created)
 }
+
+// What a former entry has created is not observed either while the template of its successor waits for something, also
+// if its name in the kind is computed.
+func TestFormerChildIsNotObservedWhileItsTemplateWaits(t *testing.T) {
+	t.Parallel()
+	const once = `{update: "Never", template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "c", image: object.spec.image}]}}`
+	for name, test := range map[string]struct {
+		children string
+		observed int64
+	}{
+		"constant":                    {`c: ` + once, 0},
+		"computed":                    {`for n in ["c"] {"\(n)": ` + once + `}`, 0},
+		"computed, beside a constant": {`for n in ["c"] {"\(n)": ` + once + `}, d: template: {apiVersion: "v1", kind: "Pod"}`, 0},
+		"computed, beside corrected":  {`for n in ["c"] {"\(n)": ` + once + `}, for n in ["d"] {"\(n)": template: {apiVersion: "v1", kind: "Pod"}}`, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := enginetest.Kind(t, `
+package again
+
+import "fescue.dev/cue/contract"
+
+#A: {apiVersion!: "again.example.com/v1", kind!: "A", metadata!: {...}, spec: image?: string, status?: {contract.#Status, phase?: "X" | "Y", n?: int}}
+#AController: contract.#Controller & {
+	object!: #A
+	observed: _
+	names: plural: "as"
+	owns: [{apiVersion: "v1", kind: "Pod"}]
+	initial: "X"
+	phases: {
+		X: {children: {`+test.children+`}, next: [{to: "Y", after: "1h"}]}
+		Y: next: [{to: "X", after: "1h"}]
+	}
+	status: n: len([for name, child in observed if child.kind == "Pod" {name}])
+}
+`)
+			object := map[string]any{"apiVersion": "again.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a", "uid": "1"}, "spec": map[string]any{},
+				"status": map[string]any{"phase": "X", enteredField: children.EntryOf(now)}}
+			live := childrenOf(k, object, map[string]any{"c": map[string]any{}})
+			children.Origin{Child: "c", Phase: "X"}.Mark(k, &unstructured.Unstructured{Object: object}, live[0].Object)
+			children.MarkEntered(live[0].Object, now.Add(-time.Hour))
+			p := Decide(k, &unstructured.Unstructured{Object: object}, &View{Children: live}, now)
+			require.Nil(t, p.Stalled)
+			require.Equal(t, map[string]any{"n": test.observed}, p.Projection)
+		})
+	}
+}
