@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	generatedReads = flag.Uint64("reads", 1000, "how many behaviours TestGeneratedReadsAreEnough makes")
+	generatedReads = flag.Uint64("reads", 2000, "how many behaviours TestGeneratedReadsAreEnough makes")
 	firstReads     = flag.Uint64("first-reads", 0, "seed of the first of them")
 )
 
