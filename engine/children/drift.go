@@ -98,7 +98,7 @@ func StoreText(secret *unstructured.Unstructured) *unstructured.Unstructured {
 	for name, value := range text {
 		encoded := base64.StdEncoding.EncodeToString([]byte(value))
 		if err := unstructured.SetNestedField(stored.Object, encoded, "data", name); err != nil {
-			return secret // its data is no struct, which the API server rejects
+			return secret // data is not an object: the API server rejects the Secret
 		}
 	}
 	return stored

@@ -29,16 +29,21 @@ func (p *Plan) isFormerOf(child children.Live) bool {
 // replaces reports whether a child of the phase with a name in the kind replaces that of a former entry. If the name is
 // not constant, all children of the phase with computed names have to.
 func (p *Plan) replaces(name string) bool {
-	isReplaced := make(map[string]bool)
-	for _, c := range p.Kind.Behaviour.Children {
-		if c.Phase == p.Phase && (c.Name == name || c.Name == "") {
-			before, isOther := isReplaced[c.Name]
-			isReplaced[c.Name] = (before || !isOther) &&
-				children.IsReplaced(kind.Child{Phase: c.Phase, Update: c.Update, OnDelete: c.OnDelete})
+	named := func(name string) (found []kind.ChildFacts) {
+		for _, c := range p.Kind.Behaviour.Children {
+			if c.Phase == p.Phase && c.Name == name {
+				found = append(found, c)
+			}
 		}
+		return found
 	}
-	replaced, isNamed := isReplaced[name]
-	return replaced || !isNamed && isReplaced[""]
+	found := named(name)
+	if len(found) == 0 {
+		found = named("")
+	}
+	return len(found) > 0 && !slices.ContainsFunc(found, func(c kind.ChildFacts) bool {
+		return !children.IsReplaced(kind.Child{Phase: c.Phase, Update: c.Update, OnDelete: c.OnDelete})
+	})
 }
 
 // distinguish gives an entry a time of its own, if a child shows that the phase was entered at the same time before.

@@ -33,9 +33,8 @@ func (c phases) checkAll() {
 	}
 	certain := len(s.Others) == 0 && len(s.Dynamic) == 0
 	if computed := facts.ComputedPhases(c.kind, s); len(computed) > 0 {
+		isTerminal := !slices.ContainsFunc(computed, func(name string) bool { return !c.kind.Phases[name].Terminal })
 		for _, d := range s.Dynamic {
-			isTerminal := !slices.ContainsFunc(computed,
-				func(name string) bool { return !c.kind.Phases[name].Terminal })
 			c.transitions("phases[…]", isTerminal, c.Gather([]infer.Part{d.Value}))
 		}
 	}
