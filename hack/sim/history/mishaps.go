@@ -112,9 +112,9 @@ func (h *history) restore(_ context.Context, random *rand.Rand) {
 		n := len(s.Changes())
 		back := random.IntN(min(n, 20) + 1)
 		h.tell("etcd is restored from a copy without the last %d writes", back)
+		h.noteRestored()
 		s.Restore(n - back)
 	})
-	h.noteRestored()
 }
 
 // undone is how often someone who fights for a child changes it.

@@ -185,7 +185,7 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 		now := change{string(sent), stored.ResourceVersion}
 		isRenewal := strings.Contains(r.URL.Path, "/leases/") // it says the time, which may stand still here
 		was, isChange := p.changed[r.URL.Path], r.Method == http.MethodPatch || r.Method == http.MethodPut
-		if isChange && !isRenewal && was == now {
+		if isChange && !isRenewal && was == now && !p.history.wasRestored() { // versions are used again then
 			p.history.note(fmt.Sprintf("%s %s by %s changes nothing again: %.300s", r.Method, r.URL.Path, p.name, sent))
 		}
 		p.changed[r.URL.Path] = now
