@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -10,12 +11,14 @@ import (
 // Fescue reads what a behaviour names with its own rights, and the behaviour may show it: in a child, in
 // the status, or by what it does. So the author of an object needs the right to read it.
 
-// needsOfLookups lists what the author needs for what is read for an object: to get the objects that are
+// needsOfLookups lists what the author needs for what is read for an object of a kind: to get the objects that are
 // read by name, and to list those that are selected.
-func needsOfLookups(lookups []kind.Lookup) (needs []need) {
+func needsOfLookups(k *kind.Kind, lookups []kind.Lookup) (needs []need) {
 	for _, l := range lookups {
+		stated := slices.IndexFunc(k.Lookups, func(facts kind.LookupFacts) bool { return facts.Name == l.Name })
 		switch {
 		case len(l.Absent) > 0: // nothing is read
+		case k.IsSelfService && stated >= 0 && isConstant(k.Lookups[stated]):
 		case l.Selector != nil:
 			needs = append(needs, need{verb: "list", of: l.Type, in: l.Namespace})
 		default:
@@ -29,6 +32,9 @@ func needsOfLookups(lookups []kind.Lookup) (needs []need) {
 // names and namespaces that the kind computes are not known, and may be any.
 func needsOfReads(k *kind.Kind) (needs []need) {
 	for _, l := range k.Lookups {
+		if k.IsSelfService && isConstant(l) {
+			continue
+		}
 		n := need{verb: "get", of: l.Type, name: l.ObjectName}
 		if l.IsSelection {
 			n.verb = "list"
@@ -41,6 +47,12 @@ func needsOfReads(k *kind.Kind) (needs []need) {
 	return needs
 }
 
+// isConstant reports whether the kind says which object is read: its name is a constant, and so is its namespace,
+// unless it is that of the object that is reconciled.
+func isConstant(l kind.LookupFacts) bool {
+	return l.ObjectName != "" && (l.Namespace == "" || l.ObjectNamespace != "")
+}
+
 // needsOfReads lists what the author of the object needs for what the kind reads for it. Nothing is read for an object
 // with errors, or for which that cannot be told. But it may lose its errors without its author: by a label, or by
 // another schema. What it reads then is not known.
@@ -50,15 +62,15 @@ func (s *state) needsOfReads() []need {
 	if len(s.kind.Lookups) > 0 && (err != nil || len(checked.Errors) > 0) {
 		return needsOfReads(s.kind)
 	}
-	return needsOfLookups(lookups)
+	return needsOfLookups(s.kind, lookups)
 }
 
-// places returns the namespaces of the children that the object may have. What is not known of an object in a
-// namespace now may become known without its author.
+// places returns the namespaces in which the author needs rights to the children that the object may have. What is not
+// known of an object in a namespace now may become known without its author.
 func (s *state) places(namespace string) kind.Places {
 	checked := s.check().Stored()
 	if len(checked.Errors) > 0 {
-		return s.kind.AnyPlaces(namespace)
+		return kind.AnyPlacesToAsk(s.kind, namespace)
 	}
 	object := maps.Clone(checked.Object)
 	// one that is created may state none
@@ -66,9 +78,9 @@ func (s *state) places(namespace string) kind.Places {
 		metadata = maps.Clone(metadata)
 		metadata["namespace"], object["metadata"] = namespace, metadata
 	}
-	places, err := s.kind.PlacesOf(s.budget, object)
+	places, err := kind.PlacesToAsk(s.kind, s.budget, object)
 	if err != nil {
-		return s.kind.AnyPlaces(namespace)
+		return kind.AnyPlacesToAsk(s.kind, namespace)
 	}
 	return places
 }

@@ -56,7 +56,7 @@ type SubjectAccessReviewer interface {
 
 // Rights checks what the author of an object has to be allowed to do. Fescue creates the
 // children of an object with its own rights, so without this check users could have it create
-// what they may not create themselves.
+// what they may not create themselves. A kind may be self-service: its users need few rights then.
 type Rights struct {
 	reviewer  SubjectAccessReviewer
 	mapper    meta.RESTMapper
@@ -121,7 +121,8 @@ func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*
 
 // needsOf lists what the author of an object of a kind needs, in a fixed order: that of the
 // requests and of the error message. Fescue creates children as an exempt user, so the author of
-// the first object also needs the rights for what children of Fescue's kinds create.
+// the first object also needs the rights for what children of Fescue's kinds create, as far as no
+// kind in between is self-service.
 func needsOf(first *kind.Kind, kinds *kind.Catalog) (needs []need) {
 	type owner struct {
 		kind  *kind.Kind
@@ -156,16 +157,23 @@ func needsOf(first *kind.Kind, kinds *kind.Catalog) (needs []need) {
 		}
 		for _, owned := range o.kind.Owns {
 			gk := owned.GroupKind()
-			add(need{verb: "create", of: owned, child: gk})
+			if o.kind == first || !isFree(o.kind, owned) {
+				add(need{verb: "create", of: owned, child: gk})
+			}
 			next := owner{kinds.ByGroupKind(gk), childOf(gk)}
-			if next.kind != nil && next.kind != first && !seen[next] {
+			if next.kind != nil && next.kind != first && !seen[next] && !o.kind.IsSelfService {
 				seen[next] = true
 				owners = append(owners, next)
 			}
 		}
 		for _, g := range o.kind.Grants {
 			n := need{verb: g.Verb, of: g.Role, child: g.Child.GroupKind(), name: g.Name, grants: true}
-			if o.kind != first && slices.Contains(o.kind.Elsewhere, g.Child) {
+			switch isChosen := g.Name == ""; { // the object says which role, or which rules it has
+			case o.kind == first && o.kind.IsSelfService && isChosen:
+				n = wherever(first, g.Child, n)
+			case o.kind != first && !isChosen && isFree(o.kind, g.Child):
+				continue
+			case o.kind != first && slices.Contains(o.kind.Elsewhere, g.Child):
 				n.in = new("")
 			}
 			add(n)
@@ -175,7 +183,11 @@ func needsOf(first *kind.Kind, kinds *kind.Catalog) (needs []need) {
 		}
 		for _, set := range o.kind.Sets {
 			if len(set.StrayLabels) > 0 { // the author chooses their values and so what is deleted
-				add(need{verb: "delete", of: set.Type, child: set.Type.GroupKind()})
+				n := need{verb: "delete", of: set.Type, child: set.Type.GroupKind()}
+				if o.kind == first && o.kind.IsSelfService {
+					n = wherever(first, set.Type, n)
+				}
+				add(n)
 			}
 		}
 	}
@@ -184,6 +196,23 @@ func needsOf(first *kind.Kind, kinds *kind.Catalog) (needs []need) {
 			strings.Compare(a.verb, b.verb))
 	})
 	return needs
+}
+
+// isFree reports whether the author of an object, of which an object of a kind is a child, needs no rights to what
+// that has as children of a type: its kind is self-service, and they are where its own author would need none.
+func isFree(k *kind.Kind, owned schema.GroupVersionKind) bool {
+	return k.IsSelfService && (slices.Contains(k.OwnsOfCluster, owned) ||
+		k.Scope == apiextensionsv1.NamespaceScoped && !slices.Contains(k.Elsewhere, owned))
+}
+
+// wherever returns a need for all namespaces in which children of a type may be, also those that PlacesToAsk leaves
+// out.
+func wherever(k *kind.Kind, child schema.GroupVersionKind, n need) need {
+	n.child = schema.GroupKind{}
+	if slices.Contains(k.Elsewhere, child) {
+		n.in = new("")
+	}
+	return n
 }
 
 // servedAs returns where a type is served. The mapper's first answer is kept. As long as it

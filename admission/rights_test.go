@@ -298,6 +298,115 @@ import "fescue.dev/cue/contract"
 	}
 }
 
+// Who uses a self-service kind needs rights only to what the object chooses, or where others have objects.
+func TestRightsOfSelfService(t *testing.T) {
+	t.Parallel()
+	const text = `
+package rooms
+
+import "fescue.dev/cue/contract"
+
+#Room: {apiVersion!: "rooms.example.com/v1", kind!: "Room", metadata!: {name!: string, namespace?: string, ...}, spec!: {role!: string, at!: string}, status?: contract.#Status}
+#RoomController: contract.#Controller & {
+	object!: #Room
+	observed: _
+	names: plural: "rooms"
+	userRights: "Kind"
+	reads: {
+		own: {apiVersion: "v1", kind: "Secret", name: "own"}
+		shared: {apiVersion: "v1", kind: "Secret", namespace: "platform", name: "shared"}
+		named: {apiVersion: "v1", kind: "Secret", name: object.spec.at}
+		elsewhere: {apiVersion: "v1", kind: "Secret", namespace: object.spec.at, name: "elsewhere"}
+		all: {apiVersion: "v1", kind: "ConfigMap", selector: matchLabels: a: "b"}
+	}
+	_binding: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "RoleBinding"}
+	_role: {apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: string}
+	children: {
+		hen: template: {apiVersion: "rooms.example.com/v1", kind: "Hen"}
+		space: template: {apiVersion: "v1", kind: "Namespace", metadata: name: "room-\(object.metadata.name)"}
+		quota: template: {apiVersion: "v1", kind: "ResourceQuota", metadata: namespace: "room-\(object.metadata.name)"}
+		entry: template: {apiVersion: "v1", kind: "Service", metadata: namespace: object.spec.at}
+		view: template: {_binding, roleRef: {_role, name: "view"}}
+		other: template: {_binding, metadata: namespace: object.spec.at, roleRef: {_role, name: "edit"}}
+		chosen: template: {_binding, roleRef: {_role, name: object.spec.role}}
+		rules: template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "Role", rules: [{apiGroups: [""], resources: ["pods"], verbs: ["get"]}]}
+		pods: {replicas: 1, strays: "Delete", template: {apiVersion: "v1", kind: "Pod", metadata: labels: a: object.spec.at}}
+	}
+	inject: {annotation: "rooms.example.com/inject", add: {}}
+}
+#Hen: {apiVersion!: "rooms.example.com/v1", kind!: "Hen", metadata!: {name!: string, namespace?: string, ...}, status?: contract.#Status}
+#HenController: contract.#Controller & {
+	object!: #Hen
+	names: plural: "hens"
+	children: egg: template: {apiVersion: "v1", kind: "Endpoints"}
+}
+#House: {apiVersion!: "rooms.example.com/v1", kind!: "House", metadata!: {name!: string, namespace?: string, ...}, status?: contract.#Status}
+#HouseController: contract.#Controller & {
+	object!: #House
+	names: plural: "houses"
+	children: room: template: {apiVersion: "rooms.example.com/v1", kind: "Room", spec: {role: "view", at: "default"}}
+}
+`
+	set, err := load.All(false, corpus.Folder(t, text))
+	require.NoError(t, errors.Join(err, set.BrokenError()))
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), meta.RESTScopeRoot)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
+	for _, k := range []string{"Role", "RoleBinding"} {
+		mapper.Add(rbacv1.SchemeGroupVersion.WithKind(k), meta.RESTScopeNamespace)
+	}
+	for _, k := range []string{"ConfigMap", "Endpoints", "Pod", "ResourceQuota", "Secret", "Service"} {
+		mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: k}, meta.RESTScopeNamespace)
+	}
+	const (
+		room    = `{"apiVersion":"rooms.example.com/v1","kind":"Room","metadata":{"name":"a","namespace":"default"},"spec":{"role":"x","at":"market"}}`
+		here    = `{"apiVersion":"rooms.example.com/v1","kind":"Room","metadata":{"name":"a","namespace":"default"},"spec":{"role":"x","at":"default"}}`
+		within  = `{"apiVersion":"rooms.example.com/v1","kind":"Room","metadata":{"name":"a","namespace":"default"},"spec":{"role":"x","at":"room-a"}}`
+		ofHouse = `{"apiVersion":"rooms.example.com/v1","kind":"House","metadata":{"name":"a","namespace":"default"}}`
+	)
+	always := []string{
+		"bind clusterroles  in", "create pods  in default", "delete pods  in default", "escalate roles  in default",
+		"list configmaps  in default",
+	}
+	for name, test := range map[string]struct {
+		of, object string
+		want       []string
+	}{
+		"elsewhere": {"Room", room, append([]string{
+			"get secrets market in default", "get secrets elsewhere in market", "create services  in market",
+			"create rolebindings  in market", "bind clusterroles view in market", "bind clusterroles edit in market",
+		}, always...)},
+		"in its own namespace": {"Room", here, append([]string{
+			"get secrets default in default", "get secrets elsewhere in default",
+		}, always...)},
+		"in a namespace that is a child": {"Room", within, append([]string{
+			"get secrets room-a in default", "get secrets elsewhere in room-a",
+		}, always...)},
+		"as a child": {"House", ofHouse, []string{
+			"create rooms  in default", "create pods  in default", "delete pods  in default", "escalate roles  in default",
+			"list configmaps  in default", "get secrets  in default", "get secrets elsewhere in",
+			// where a Room has these is not known before it exists
+			"create resourcequotas  in", "create services  in", "create rolebindings  in",
+			"bind clusterroles view in", "bind clusterroles edit in", "bind clusterroles  in",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &reviewer{allowed: map[string][]string{"ada": {"rooms", "rolebindings", "roles", "clusterroles", "pods", "configmaps", "secrets", "services", "resourcequotas"}}}
+			objects := newObjects(set.All(), NewRights(r, mapper, set.All()), nil)
+			response, err := objects.validate(t.Context(), requestFor(t, kindtest.Named(t, set.All(), test.of), test.object, ""))
+			require.NoError(t, err)
+			require.True(t, response.Allowed, "%v", response.Result)
+			var asked []string
+			for _, review := range r.asked {
+				of := review.ResourceAttributes
+				asked = append(asked, strings.TrimSpace(fmt.Sprintf("%s %s %s in %s", of.Verb, of.Resource, of.Name, of.Namespace)))
+			}
+			require.ElementsMatch(t, test.want, asked)
+		})
+	}
+}
+
 // A set with strays: "Delete" deletes objects with labels that the author chooses.
 func TestRightsToDeleteStrays(t *testing.T) {
 	t.Parallel()

@@ -87,6 +87,8 @@
 //   - no message shows a value of a Secret: TestSensitiveValuesAreNotShown
 //   - children in other namespaces go with their object, and need their author's rights: TestElsewhereKeepsItsChildren,
 //     TestChildrenElsewhereAreDenied
+//   - users of a self-service kind need no rights to its children, and get none in namespaces of others:
+//     TestSelfService
 //   - they are restored, also members of sets, and those that are lost are reported:
 //     TestElsewhereRestoresDamagedMembers, TestLostChildrenElsewhereAreReported
 //   - nobody else changes where they are recorded: TestRecordsOfChildrenAreTheOperators

@@ -307,13 +307,17 @@ func (c *comparer) add(verb Verb, child wantedChild, wanted, live *unstructured.
 	})
 }
 
-var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
-
-// missingNamespaces returns the namespaces that are children, and do not exist or are being deleted.
+// missingNamespaces returns the namespaces that are children, and do not exist or are being deleted. One that is not
+// among the wanted was rejected.
 func (c *comparer) missingNamespaces(wanted []wantedChild) map[string]bool {
 	missing := make(map[string]bool)
+	for _, child := range c.plan.Children {
+		if child.Template != nil && children.TypeOf(child) == kind.NamespaceType && child.Set == nil {
+			missing[children.ObjectName(c.plan.Object, child)] = true
+		}
+	}
 	for _, child := range wanted {
-		if child.object.GroupVersionKind() == namespaceKind && child.Set == nil {
+		if children.TypeOf(child.Child) == kind.NamespaceType && child.Set == nil {
 			live := c.find(child)
 			missing[child.object.GetName()] = live == nil || live.GetDeletionTimestamp() != nil
 		}

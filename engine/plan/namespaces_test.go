@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
@@ -34,22 +35,27 @@ import "fescue.dev/cue/contract"
 }
 `
 
-// What is in a namespace that is a child waits until that exists and is not being deleted.
-func TestChildrenWaitForTheirNamespace(t *testing.T) {
-	t.Parallel()
-	kinds, err := load.All(false, corpus.Folder(t, teamKind))
-	require.NoError(t, errors.Join(err, kinds.BrokenError()))
-	k := kinds.All()[0]
-	owner := &unstructured.Unstructured{Object: map[string]any{
+// red returns a Team whose status lists the places of its children.
+func red() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "team.example.com/v1", "kind": "Team", "metadata": map[string]any{"name": "red", "uid": "1"},
 		"status": map[string]any{"childInventory": map[string]any{"elsewhere": []any{
 			map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default"},
 			map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "red"}, map[string]any{"apiVersion": "v1", "kind": "Pod", "namespace": "red"},
 		}}},
 	}}
+}
+
+// What is in a namespace that is a child waits until that exists and is not being deleted.
+func TestChildrenWaitForTheirNamespace(t *testing.T) {
+	t.Parallel()
+	kinds, err := load.All(false, corpus.Folder(t, teamKind))
+	require.NoError(t, errors.Join(err, kinds.BrokenError()))
+	k := kinds.All()[0]
+	owner := red()
 	v := &View{Normalized: children.NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{
 		podKind: {Resource: pods, IsNamespaced: true}, {Version: "v1", Kind: "ConfigMap"}: {Resource: configs, IsNamespaced: true},
-		namespaceKind: {Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}},
+		kind.NamespaceType: {Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}},
 	}}
 	converge := func() (writes []string, waits string) {
 		_, o := converge(k, owner, v, now, func(todo *Comparison) *Changes {
@@ -81,4 +87,24 @@ func TestChildrenWaitForTheirNamespace(t *testing.T) {
 	writes, waits = converge()
 	require.Empty(t, writes)
 	require.Equal(t, `config: waiting for the namespace "red"; other: ready; pods: waiting for the namespace "red"; space: not ready`, waits)
+}
+
+// While nothing can be done for a namespace that is a child, nothing is created in a namespace of its name: that may
+// belong to someone else.
+func TestChildrenWaitForARejectedNamespace(t *testing.T) {
+	t.Parallel()
+	kinds, err := load.All(false, corpus.Folder(t, teamKind))
+	require.NoError(t, errors.Join(err, kinds.BrokenError()))
+	v := &View{Normalized: children.NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{
+		podKind: {Resource: pods, IsNamespaced: true}, {Version: "v1", Kind: "ConfigMap"}: {Resource: configs, IsNamespaced: true},
+		kind.NamespaceType: {Err: ErrNotServed},
+	}}
+	_, o := converge(kinds.All()[0], red(), v, now, func(todo *Comparison) *Changes {
+		for _, s := range todo.Steps {
+			require.Equal(t, "other", s.Child)
+		}
+		return &Changes{}
+	})
+	require.Contains(t, o.Stalled.Message, "its type is not served by the cluster")
+	require.Contains(t, o.waiting(), `config: waiting for the namespace "red"`)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
@@ -50,7 +51,7 @@ func TestWhatReplacesANamespaceComesFirst(t *testing.T) {
 	}}
 	v := &View{Normalized: children.NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{
 		{Version: "v1", Kind: "ConfigMap"}: {Resource: configs, IsNamespaced: true},
-		namespaceKind:                      {Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}},
+		kind.NamespaceType:                 {Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}},
 	}}
 	converge := func(reject string) (writes []string) {
 		_, o := converge(k, owner, v, now, func(todo *Comparison) *Changes {

@@ -254,6 +254,9 @@ func (e *explainer) header() {
 		strings.Join(slices.DeleteFunc(append([]string{names.Plural, names.Singular}, names.ShortNames...),
 			func(n string) bool { return n == "" }), ", "))
 	e.printf("SCOPE:      %s\n", e.kind.Scope)
+	if e.kind.IsSelfService {
+		e.printf("RIGHTS:     self-service (userRights: \"Kind\")\n")
+	}
 	e.finalizer()
 }
 

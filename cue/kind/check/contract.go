@@ -39,6 +39,7 @@ func OfContract(k *kind.Kind, pkg *syntax.Package) []*syntax.LoadError {
 		return nil // it is not a contract.#Controller
 	}
 	c.fields(c.Definition, "#Controller", "")
+	c.words(c.Definition, "#Controller", "userRights", "")
 	c.behaviour()
 	c.fields(c.Definition.Peek(behaviour.InjectName), "#Injection", "inject.")
 	phases := c.Definition.Peek("phases")
@@ -72,6 +73,7 @@ func OfConversion(r *infer.Reader, pkg *syntax.Package, definition string) []*sy
 
 // behaviour checks what kinds and decorators have in common.
 func (c *contract) behaviour() {
+	c.words(c.Definition, "#Controller", "scope", "")
 	c.children(c.Definition, "")
 	reads := c.Definition.Peek(kind.ReadsName)
 	for _, name := range reads.Order {
@@ -119,7 +121,7 @@ func (c *contract) children(owner *infer.Structure, prefix string) {
 		child := children.Peek(name)
 		c.fields(child, "#Child", path)
 		for _, field := range []string{"update", "strays", "onDelete"} {
-			c.words(child, field, path)
+			c.words(child, "#Child", field, path)
 		}
 	}
 }
@@ -146,10 +148,10 @@ func (c *contract) fields(s *infer.Structure, definition, path string) {
 	}
 }
 
-// words reports a text that is none of those that the contract lists for a field of a child.
-func (c *contract) words(child *infer.Structure, name, path string) {
-	field := child.Fields[name]
-	contract := c.Gather(c.TopLevel(infer.Part{In: c.definitions}, "#Child")).Fields[name]
+// words reports a text that is none of those that a definition of the contract lists for a field.
+func (c *contract) words(s *infer.Structure, definition, name, path string) {
+	field := s.Fields[name]
+	contract := c.Gather(c.TopLevel(infer.Part{In: c.definitions}, definition)).Fields[name]
 	if field == nil || contract == nil {
 		return
 	}
@@ -184,7 +186,8 @@ var notOfDecorators = map[string]string{
 	"columns":    "the API server serves the type already",
 	"approval":   "a decorator has no CRD",
 	"scale":      "a decorator has no CRD", "selectableFields": "a decorator has no CRD",
-	"inject": "what is injected comes from objects of kinds",
+	"userRights": "no webhook is called for objects of others, so nobody is asked",
+	"inject":     "what is injected comes from objects of kinds",
 }
 
 // OfDecorators is OfContract for a decorator.

@@ -388,6 +388,11 @@ func collectNames(k Draft, controller cue.Value) error {
 		return err
 	}
 	k.Scope = apiextensionsv1.ResourceScope(scope)
+	userRights, err := constant(controller, cue.ParsePath("userRights"))
+	if err != nil {
+		return err
+	}
+	k.IsSelfService = userRights == "Kind"
 
 	if controller.LookupPath(pathApproval).Exists() {
 		if k.Approval, err = constant(controller, pathApproval); err != nil {
