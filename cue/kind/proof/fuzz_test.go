@@ -190,6 +190,13 @@ var schemaSeeds = []string{
 	// CUE v0.17.1 panics or overflows its stack on these.
 	`{a!: int, <.5}`, `{a: int | string, b: a()}`, `{a!: {b?: number & !=a}}`,
 	`#A, #A: {#B}, #B: {n?: {m?: int, if m != _|_ {o?: int}}}`,
+	`{s!: "x" | "y", a?: {m?: int}, if s == "x" {a?: {...}}}`, `{s!: "x" | "y", m?: int, if s == "x" {...}}`,
+	`{s!: "x" | "y", a?: {m?: int}, if s == "x" {a?: {[string]: int}}}`, `{s!: "x" | "y", a?: {m?: int}, if s == "x" {a?: {[=~"^k"]: int}}}`,
+	`{s!: "x" | "y", m?: int, if s == "x" {[=~"^k"]: int}}`, `{s!: "x" | "y", a?: {b?: {m?: int}}, if s == "x" {a?: {b?: {...}}}}`,
+	`{s!: "x" | "y", a?: [...{m?: int}], if s == "x" {a?: [...{...}]}}`, `{s!: "x" | "y", #D: {m?: int}, a?: #D, if s == "x" {a?: {...}}}`,
+	`{s!: "x" | "y", t?: int, a?: {m?: int}, if s == "x" {if t != _|_ {a?: {...}}}}`, `{s!: "x" | "y", a?: {m?: int, ...}, if s == "x" {a?: {k?: int}}}`,
+	`{s!: "x" | "y" | "z", a?: {m?: int}, if s == "x" {a?: {k?: int}}, if s == "y" {a?: {...}}}`, `{s!: "x" | "y" | "z", if s == "x" {k?: int}, if s == "y" {...}}`,
+	`{s!: "x" | "y", #D: {m?: int, ...}, if s == "x" {a?: #D}, if s == "y" {a?: {k?: int}}}`, `{s!: "x" | "y", if s == "x" {a?: {m?: int}}, if s == "x" {a?: {...}}}`,
 }
 
 const kindTemplate = `package fuzzed

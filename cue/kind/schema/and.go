@@ -340,7 +340,7 @@ func andStructSchemas(a, b *StructSchema) (*StructSchema, *Rule) {
 	return s, impossible
 }
 
-// andGroups lists all closed definitions; the parts of one allow what any of them does.
+// andGroups lists all definitions; the parts of one allow what any of them does.
 func andGroups(a, b []Group) []Group {
 	groups := slices.Clone(a)
 	for _, g := range b {
@@ -350,6 +350,7 @@ func andGroups(a, b []Group) []Group {
 			continue
 		}
 		groups[i].Labels = slices.Concat(groups[i].Labels, g.Labels)
+		groups[i].Open = groups[i].Open || g.Open
 		groups[i].NotInCUE = groups[i].NotInCUE && g.NotInCUE
 	}
 	return groups

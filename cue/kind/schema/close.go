@@ -45,9 +45,7 @@ func (c closer) structure(s *StructSchema, open bool) *StructSchema {
 	closed := *s
 	closed.index, closed.variants = nil, nil
 	closed.Groups = slices.Clone(s.Groups)
-	if !open {
-		closed.Groups = append(closed.Groups, Group{ID: c.id, Labels: s.Labels, NotInCUE: c.notInCUE})
-	}
+	closed.Groups = append(closed.Groups, Group{ID: c.id, Labels: s.Labels, Open: open, NotInCUE: c.notInCUE})
 	closed.Fields = nil
 	for _, f := range s.Fields {
 		field := *f

@@ -581,13 +581,12 @@ func staticDefault(s *Schema) (any, bool) {
 
 // labels adds the rules for fields whose names match a pattern.
 func (e *emitter) labels(s *StructSchema, p *props) {
-	closed := len(s.Groups) > 0
 	switch {
 	case len(s.Labels) == 0:
-		if !closed {
+		if s.isOpen() || s.canAllowMore() {
 			p.XPreserveUnknownFields = new(true)
 		}
-	case len(s.Labels) > 1 || len(s.Fields) > 0 || len(s.Conditions) > 0 || s.Labels[0].Regexp != nil && !closed:
+	case len(s.Labels) > 1 || len(s.Fields) > 0 || len(s.Conditions) > 0 || s.Labels[0].Regexp != nil && s.isOpen():
 		p.XPreserveUnknownFields = new(true)
 	default:
 		label := s.Labels[0]

@@ -18,7 +18,7 @@ func (e *emitter) conditions(s *StructSchema, p *props) {
 		p.Properties[name] = property
 	}
 	for name, all := range added {
-		if p.Properties[name] = *loosestOf(all); s.expects(name) {
+		if p.Properties[name] = *loosestOf(all); s.expects(name) || s.canAllowMore() {
 			// Without the condition the field is allowed too, with any value.
 			p.Properties[name] = props{XPreserveUnknownFields: new(true), Nullable: true}
 			for _, c := range s.Conditions {
@@ -64,7 +64,7 @@ func (e *emitter) conditionFields(s, then *StructSchema, added, further map[stri
 	}
 }
 
-// widen lets a value have the fields within it that a condition may bring in: the API
+// widen lets a value have the fields within it that a condition may bring in or allow: the API
 // server would drop them otherwise.
 func widen(p, with *props) {
 	if p.Items != nil && with.Items != nil {
@@ -73,11 +73,18 @@ func widen(p, with *props) {
 	if p.Type != "object" || p.AdditionalProperties != nil {
 		return
 	}
+	isOpen := p.XPreserveUnknownFields != nil
+	if with.XPreserveUnknownFields != nil || with.AdditionalProperties != nil {
+		p.XPreserveUnknownFields = new(true)
+	}
 	for name, property := range with.Properties {
 		own, ok := p.Properties[name]
-		if ok {
+		switch {
+		case ok:
 			widen(&own, &property)
-		} else {
+		case isOpen: // without the condition, the field may be anything
+			continue
+		default:
 			own = property
 			own.Default = nil
 		}
@@ -136,7 +143,7 @@ func (e *emitter) conditionRules(s *StructSchema, c Condition, when string, w ce
 				e.Enforcers.set(f.Rule, CRDRule)
 			}
 		}
-		if base == nil && declarations(s, f.Name) == 1 && len(s.Labels) == 0 && len(s.Groups) > 0 {
+		if base == nil && declarations(s, f.Name) == 1 && len(s.Labels) == 0 && !s.isOpen() && !s.canAllowMore() {
 			e.addRule(target.path, target.props, when+" || "+negated(there), f.Name+" is allowed only if "+c.Text)
 		}
 	}

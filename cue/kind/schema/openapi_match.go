@@ -77,7 +77,7 @@ func exactly(s, around *Schema, outer *props) (*props, bool) {
 
 // exactFields adds that fields are required, and the rules for their values.
 func exactFields(s, around *StructSchema, outer, rule *props) bool {
-	if len(s.Groups) > 0 || len(s.Labels) > 0 || len(s.Conditions) > 0 || around == nil || around.addsFields(outer) {
+	if !s.isOpen() || len(s.Labels) > 0 || len(s.Conditions) > 0 || around == nil || around.addsFields(outer) {
 		return false
 	}
 	for _, f := range s.Fields {

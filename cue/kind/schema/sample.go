@@ -62,6 +62,7 @@ type generator struct {
 	focus   any
 	way     map[any]bool
 	structs []map[string]any // around the value, outermost first
+	ifs     int              // how many are around the value
 }
 
 func (g *generator) chance(p float64) bool { return g.Float64() < p }
@@ -569,7 +570,8 @@ func (g *generator) structure(s *StructSchema, depth int) any {
 	g.fields(s, object, depth)
 	g.labels(s, object, depth)
 	g.structs = g.structs[:len(g.structs)-1]
-	if g.focus == s || g.chance(g.noise/2) {
+	isOpenByIf := s.canAllowMore() || g.ifs > 0 && s.isOpen()
+	if g.focus == s || g.chance(g.noise/2) || isOpenByIf && g.chance(0.3) {
 		object[pick(g, []string{"unknown", "a", "x-y"})] = g.any(depth + 1)
 	}
 	return object
@@ -623,8 +625,10 @@ func (g *generator) fields(s *StructSchema, object map[string]any, depth int) {
 	for _, c := range s.Conditions {
 		holds, how := c.When.eval(g.structs)
 		if how == known && holds == true || g.focus == c.Then || g.chance(g.noise) {
+			g.ifs++
 			g.fields(c.Then, object, depth)
 			g.labels(c.Then, object, depth)
+			g.ifs--
 		}
 	}
 }

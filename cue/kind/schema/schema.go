@@ -236,7 +236,7 @@ type StructSchema struct {
 	Open bool
 	// Defined reports that the struct embeds a definition.
 	Defined bool
-	// Groups are the definitions that allow no other fields than they name.
+	// Groups are the definitions that the struct is part of.
 	Groups []Group
 	// Conditions are what an if adds.
 	Conditions []Condition
@@ -254,11 +254,12 @@ type LabelPattern struct {
 	Rule    *Rule
 }
 
-// Group is a definition that is closed: it allows fields that Labels match, and those
-// that it names. ID identifies the definition.
+// Group is what a definition says about further fields: it allows fields that Labels match, and those that it names. ID
+// identifies the definition. Open means that it allows any, because a part of it ends in "...".
 type Group struct {
 	ID     int
 	Labels []LabelPattern
+	Open   bool
 	// NotInCUE means that CUE v0.17.1 does not close the struct; see Schema.Unclosed. Fescue
 	// reports unknown fields anyway, as a problem that the evaluator does not have.
 	NotInCUE bool
@@ -287,6 +288,9 @@ func (s *StructSchema) nameSteps(name string) (n int) {
 
 // allows reports whether the group allows a field that it does not name.
 func (g Group) allows(name string) bool {
+	if g.Open {
+		return true
+	}
 	for _, label := range g.Labels {
 		if label.matches(name) {
 			return true
@@ -323,7 +327,19 @@ func (s *StructSchema) expects(name string) bool {
 
 // closed reports whether CUE rejects fields that the schema does not name.
 func (s *StructSchema) closed() bool {
-	return slices.ContainsFunc(s.Groups, func(g Group) bool { return !g.NotInCUE })
+	return slices.ContainsFunc(s.Groups, func(g Group) bool { return !g.NotInCUE && !g.Open })
+}
+
+// isOpen reports whether the author of the schema allows all fields that it does not name.
+func (s *StructSchema) isOpen() bool {
+	return !slices.ContainsFunc(s.Groups, func(g Group) bool { return !g.Open })
+}
+
+// canAllowMore reports whether an if may let a struct have fields that nothing names.
+func (s *StructSchema) canAllowMore() bool {
+	return slices.ContainsFunc(s.Conditions, func(c Condition) bool {
+		return c.Then.isOpen() || len(c.Then.Labels) > 0 || c.Then.canAllowMore()
+	})
 }
 
 // coversTypes reports whether an enum limits all allowed types: OpenAPI has

@@ -38,7 +38,7 @@ func CompleteStatus(s, engine *Schema, written map[string][]any) *Completed {
 		return c
 	}
 	c.Changed = own.Types != Struct
-	isOpen := len(own.Struct.Groups) == 0
+	isOpen := own.Struct.isOpen()
 	status := &StructSchema{Labels: own.Struct.Labels, Groups: own.Struct.Groups, Conditions: own.Struct.Conditions}
 	for _, f := range own.Struct.Fields {
 		ours := engine.Struct.Field(f.Name)
