@@ -65,12 +65,12 @@ func (s *state) needsOfReads() []need {
 	return needsOfLookups(s.kind, lookups)
 }
 
-// places returns the namespaces in which the author needs rights to the children that the object may have. What is not
-// known of an object in a namespace now may become known without its author.
+// places returns the namespaces of the children that the object may have. What is not known of an object in a
+// namespace now may become known without its author.
 func (s *state) places(namespace string) kind.Places {
 	checked := s.check().Stored()
 	if len(checked.Errors) > 0 {
-		return kind.AnyPlacesToAsk(s.kind, namespace)
+		return s.kind.AnyPlaces(namespace)
 	}
 	object := maps.Clone(checked.Object)
 	// one that is created may state none
@@ -78,9 +78,9 @@ func (s *state) places(namespace string) kind.Places {
 		metadata = maps.Clone(metadata)
 		metadata["namespace"], object["metadata"] = namespace, metadata
 	}
-	places, err := kind.PlacesToAsk(s.kind, s.budget, object)
+	places, err := s.kind.PlacesOf(s.budget, object)
 	if err != nil {
-		return kind.AnyPlacesToAsk(s.kind, namespace)
+		return s.kind.AnyPlaces(namespace)
 	}
 	return places
 }

@@ -56,7 +56,7 @@ type SubjectAccessReviewer interface {
 
 // Rights checks what the author of an object has to be allowed to do. Fescue creates the
 // children of an object with its own rights, so without this check users could have it create
-// what they may not create themselves. A kind may be self-service: its users need few rights then.
+// what they may not create themselves.
 type Rights struct {
 	reviewer  SubjectAccessReviewer
 	mapper    meta.RESTMapper
@@ -119,29 +119,47 @@ func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*
 	return r
 }
 
+// owner is a kind whose objects are, or may become, part of what an object of the first kind causes.
+type owner struct {
+	kind *kind.Kind
+	// child is the type of the child of the first object through which it is owned; it is empty for that object.
+	child schema.GroupKind
+	// isVouchedFor means that a self-service kind on the way says what is in the objects.
+	isVouchedFor bool
+}
+
+// isFirst reports whether an owner is the object itself, of which admission knows where it has children.
+func (o owner) isFirst() bool { return o.child.Empty() }
+
+// owned returns a kind whose objects an owner has as children.
+func (o owner) owned(k *kind.Kind) owner {
+	next := owner{k, o.child, o.isVouchedFor || o.kind.IsSelfService}
+	if o.isFirst() {
+		next.child = k.GroupVersionKind.GroupKind()
+	}
+	return next
+}
+
+// isFree reports whether nobody needs rights to children of a type: the engine keeps those of a self-service kind where
+// nobody else has anything. What a self-service kind causes to be created by another one is free in the same namespace.
+func (o owner) isFree(owned schema.GroupVersionKind) bool {
+	isInPlace := slices.Contains(o.kind.OwnsOfCluster, owned) ||
+		o.kind.Scope == apiextensionsv1.NamespaceScoped && !slices.Contains(o.kind.Elsewhere, owned)
+	return o.kind.IsSelfService || o.isVouchedFor && isInPlace
+}
+
 // needsOf lists what the author of an object of a kind needs, in a fixed order: that of the
 // requests and of the error message. Fescue creates children as an exempt user, so the author of
-// the first object also needs the rights for what children of Fescue's kinds create, as far as no
-// kind in between is self-service.
+// the first object also needs the rights for what children of Fescue's kinds create, of its own kind too.
 func needsOf(first *kind.Kind, kinds *kind.Catalog) (needs []need) {
-	type owner struct {
-		kind  *kind.Kind
-		child schema.GroupKind // of the first object, through which it is owned
-	}
 	known := sets.New[string]()
 	seen := make(map[owner]bool)
 	for owners := []owner{{kind: first}}; len(owners) > 0; owners = owners[1:] {
 		o := owners[0]
-		childOf := func(gk schema.GroupKind) schema.GroupKind {
-			if o.kind == first {
-				return gk
-			}
-			return o.child
-		}
-		add := func(n need) {
-			if o.kind != first {
+		add := func(n need, child schema.GroupVersionKind) {
+			if n.child = child.GroupKind(); !o.isFirst() {
 				n.through, n.child = o.kind.GroupVersionKind.Kind, o.child
-				if slices.Contains(o.kind.Elsewhere, n.of) && n.in == nil {
+				if slices.Contains(o.kind.Elsewhere, child) && n.in == nil {
 					n.in = new("") // where its objects want their children is not known yet
 				}
 			}
@@ -150,44 +168,31 @@ func needsOf(first *kind.Kind, kinds *kind.Catalog) (needs []need) {
 				needs = append(needs, n)
 			}
 		}
-		if o.kind != first {
+		if !o.isFirst() {
 			for _, n := range needsOfReads(o.kind) {
-				add(n)
+				add(n, schema.GroupVersionKind{})
 			}
 		}
 		for _, owned := range o.kind.Owns {
-			gk := owned.GroupKind()
-			if o.kind == first || !isFree(o.kind, owned) {
-				add(need{verb: "create", of: owned, child: gk})
+			if !o.isFree(owned) {
+				add(need{verb: "create", of: owned}, owned)
 			}
-			next := owner{kinds.ByGroupKind(gk), childOf(gk)}
-			if next.kind != nil && next.kind != first && !seen[next] && !o.kind.IsSelfService {
-				seen[next] = true
-				owners = append(owners, next)
+			if k := kinds.ByGroupKind(owned.GroupKind()); k != nil && !seen[o.owned(k)] {
+				seen[o.owned(k)] = true
+				owners = append(owners, o.owned(k))
 			}
 		}
 		for _, g := range o.kind.Grants {
-			n := need{verb: g.Verb, of: g.Role, child: g.Child.GroupKind(), name: g.Name, grants: true}
-			switch isChosen := g.Name == ""; { // the object says which role, or which rules it has
-			case o.kind == first && o.kind.IsSelfService && isChosen:
-				n = wherever(first, g.Child, n)
-			case o.kind != first && !isChosen && isFree(o.kind, g.Child):
-				continue
-			case o.kind != first && slices.Contains(o.kind.Elsewhere, g.Child):
-				n.in = new("")
+			if isChosen := g.Name == ""; isChosen || !o.isFree(g.Child) {
+				add(need{verb: g.Verb, of: g.Role, name: g.Name, grants: true}, g.Child)
 			}
-			add(n)
 		}
 		if o.kind.Injects() {
-			add(need{verb: "create", of: corev1.SchemeGroupVersion.WithKind("Pod")})
+			add(need{verb: "create", of: corev1.SchemeGroupVersion.WithKind("Pod")}, schema.GroupVersionKind{})
 		}
 		for _, set := range o.kind.Sets {
 			if len(set.StrayLabels) > 0 { // the author chooses their values and so what is deleted
-				n := need{verb: "delete", of: set.Type, child: set.Type.GroupKind()}
-				if o.kind == first && o.kind.IsSelfService {
-					n = wherever(first, set.Type, n)
-				}
-				add(n)
+				add(need{verb: "delete", of: set.Type}, set.Type)
 			}
 		}
 	}
@@ -196,23 +201,6 @@ func needsOf(first *kind.Kind, kinds *kind.Catalog) (needs []need) {
 			strings.Compare(a.verb, b.verb))
 	})
 	return needs
-}
-
-// isFree reports whether the author of an object, of which an object of a kind is a child, needs no rights to what
-// that has as children of a type: its kind is self-service, and they are where its own author would need none.
-func isFree(k *kind.Kind, owned schema.GroupVersionKind) bool {
-	return k.IsSelfService && (slices.Contains(k.OwnsOfCluster, owned) ||
-		k.Scope == apiextensionsv1.NamespaceScoped && !slices.Contains(k.Elsewhere, owned))
-}
-
-// wherever returns a need for all namespaces in which children of a type may be, also those that PlacesToAsk leaves
-// out.
-func wherever(k *kind.Kind, child schema.GroupVersionKind, n need) need {
-	n.child = schema.GroupKind{}
-	if slices.Contains(k.Elsewhere, child) {
-		n.in = new("")
-	}
-	return n
 }
 
 // servedAs returns where a type is served. The mapper's first answer is kept. As long as it

@@ -298,7 +298,7 @@ import "fescue.dev/cue/contract"
 	}
 }
 
-// Who uses a self-service kind needs rights only to what the object chooses, or where others have objects.
+// Who uses a self-service kind needs rights only to what the object chooses, and to what kinds within it choose.
 func TestRightsOfSelfService(t *testing.T) {
 	t.Parallel()
 	const text = `
@@ -346,6 +346,22 @@ import "fescue.dev/cue/contract"
 	names: plural: "houses"
 	children: room: template: {apiVersion: "rooms.example.com/v1", kind: "Room", spec: {role: "view", at: "default"}}
 }
+#Hotel: {apiVersion!: "rooms.example.com/v1", kind!: "Hotel", metadata!: {name!: string, namespace?: string, ...}, spec!: at!: string, status?: contract.#Status}
+#HotelController: contract.#Controller & {
+	object!: #Hotel
+	names: plural: "hotels"
+	userRights: "Kind"
+	children: door: template: {apiVersion: "rooms.example.com/v1", kind: "Door", spec: at: object.spec.at}
+}
+#Door: {apiVersion!: "rooms.example.com/v1", kind!: "Door", metadata!: {name!: string, namespace?: string, ...}, spec!: at!: string, status?: contract.#Status}
+#DoorController: contract.#Controller & {
+	object!: #Door
+	names: plural: "doors"
+	children: {
+		frame: template: {apiVersion: "v1", kind: "ConfigMap"}
+		bell: template: {apiVersion: "v1", kind: "Service", metadata: namespace: object.spec.at}
+	}
+}
 `
 	set, err := load.All(false, corpus.Folder(t, text))
 	require.NoError(t, errors.Join(err, set.BrokenError()))
@@ -361,34 +377,27 @@ import "fescue.dev/cue/contract"
 	const (
 		room    = `{"apiVersion":"rooms.example.com/v1","kind":"Room","metadata":{"name":"a","namespace":"default"},"spec":{"role":"x","at":"market"}}`
 		here    = `{"apiVersion":"rooms.example.com/v1","kind":"Room","metadata":{"name":"a","namespace":"default"},"spec":{"role":"x","at":"default"}}`
-		within  = `{"apiVersion":"rooms.example.com/v1","kind":"Room","metadata":{"name":"a","namespace":"default"},"spec":{"role":"x","at":"room-a"}}`
 		ofHouse = `{"apiVersion":"rooms.example.com/v1","kind":"House","metadata":{"name":"a","namespace":"default"}}`
+		ofHotel = `{"apiVersion":"rooms.example.com/v1","kind":"Hotel","metadata":{"name":"a","namespace":"default"},"spec":{"at":"kube-system"}}`
 	)
 	always := []string{
-		"bind clusterroles  in", "create pods  in default", "delete pods  in default", "escalate roles  in default",
-		"list configmaps  in default",
+		"create pods  in default", "delete pods  in default", "escalate roles  in default", "list configmaps  in default",
 	}
 	for name, test := range map[string]struct {
 		of, object string
 		want       []string
 	}{
-		"elsewhere": {"Room", room, append([]string{
-			"get secrets market in default", "get secrets elsewhere in market", "create services  in market",
-			"create rolebindings  in market", "bind clusterroles view in market", "bind clusterroles edit in market",
+		"elsewhere": {"Room", room, append([]string{ // the engine creates no child there
+			"get secrets market in default", "get secrets elsewhere in market",
+			"bind clusterroles  in default", "bind clusterroles  in market",
 		}, always...)},
 		"in its own namespace": {"Room", here, append([]string{
-			"get secrets default in default", "get secrets elsewhere in default",
+			"get secrets default in default", "get secrets elsewhere in default", "bind clusterroles  in default",
 		}, always...)},
-		"in a namespace that is a child": {"Room", within, append([]string{
-			"get secrets room-a in default", "get secrets elsewhere in room-a",
+		"as a child": {"House", ofHouse, append([]string{
+			"create rooms  in default", "get secrets  in default", "get secrets elsewhere in", "bind clusterroles  in",
 		}, always...)},
-		"as a child": {"House", ofHouse, []string{
-			"create rooms  in default", "create pods  in default", "delete pods  in default", "escalate roles  in default",
-			"list configmaps  in default", "get secrets  in default", "get secrets elsewhere in",
-			// where a Room has these is not known before it exists
-			"create resourcequotas  in", "create services  in", "create rolebindings  in",
-			"bind clusterroles view in", "bind clusterroles edit in", "bind clusterroles  in",
-		}},
+		"with a child that chooses": {"Hotel", ofHotel, []string{"create services  in"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -405,6 +414,35 @@ import "fescue.dev/cue/contract"
 			require.ElementsMatch(t, test.want, asked)
 		})
 	}
+}
+
+// What an object of the same kind does, which is a child, is asked for as what other kinds do.
+func TestRightsOfRecursion(t *testing.T) {
+	t.Parallel()
+	set, err := load.All(false, corpus.Folder(t, `package tree
+
+import "fescue.dev/cue/contract"
+
+#Tree: {apiVersion!: "trees.example.com/v1", kind!: "Tree", metadata!: {name!: string, namespace?: string, ...}, spec!: {at!: string, next?: string}, status?: contract.#Status}
+#TreeController: contract.#Controller & {
+	object!: #Tree
+	names: plural: "trees"
+	owns: [{apiVersion: "trees.example.com/v1", kind: "Tree"}]
+	children: {
+		leaf: template: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: object.metadata.name, namespace: object.spec.at}}
+		if object.spec.next != _|_ {branch: template: {apiVersion: "trees.example.com/v1", kind: "Tree", spec: at: object.spec.next}}
+	}
+}
+`))
+	require.NoError(t, errors.Join(err, set.BrokenError()))
+	kinds := set.All()
+	r := &reviewer{allowed: map[string][]string{"ada": {"trees"}}}
+	objects := newObjects(kinds, NewRights(r, noTypes(), kinds), nil)
+	response, err := objects.validate(t.Context(), requestFor(t, kinds[0],
+		`{"apiVersion":"trees.example.com/v1","kind":"Tree","metadata":{"name":"a","namespace":"default"},"spec":{"at":"default","next":"kube-system"}}`, ""))
+	require.NoError(t, err)
+	require.False(t, response.Allowed)
+	require.Contains(t, response.Result.Message, `user "ada" cannot create resource "configmaps" in API group "" at the cluster scope (through the kind Tree)`)
 }
 
 // A set with strays: "Delete" deletes objects with labels that the author chooses.

@@ -78,7 +78,7 @@ func (t *childTypes) ownedBy(
 		}
 		for _, object := range found {
 			if u, ok := object.(*unstructured.Unstructured); ok && children.CanOwn(owner, u) &&
-				children.MayBelongTo(t.kind, u) {
+				children.MayBelongTo(t.kind, u) && !children.IsOfFormer(t.kind, owner, u) {
 				existing = append(existing, u)
 			}
 		}

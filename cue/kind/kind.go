@@ -82,12 +82,9 @@ type Kind struct {
 	Grants []Grant
 	// Placed are those of Owns whose namespaces follow from what the author of an object submits.
 	Placed []apischema.GroupVersionKind
-	// IsSelfService means that the author of an object needs rights to its children only in the namespaces of
-	// PlacesToAsk.
+	// IsSelfService means that the author of an object needs no rights to its children. These may be in its namespace,
+	// at the cluster scope, and in namespaces that are children themselves.
 	IsSelfService bool
-	// HasSureNamespaces means that whether the Namespaces among the children exist, and all of their templates, follow
-	// from what the author of an object submits.
-	HasSureNamespaces bool
 	// Behaviour describes the behaviour to people.
 	Behaviour *BehaviourFacts
 	// Corrected are the types whose children are compared with their templates.

@@ -53,72 +53,21 @@ func (k *Kind) AnyPlaces(namespace string) Places {
 // whatever its status, its other children and what it reads are. For types whose namespaces do not follow from
 // what the author submits of the object, these are all. An error is an *EvaluationError.
 func (k *Kind) PlacesOf(b *Budget, object map[string]any) (Places, error) {
-	places, _, err := placesOf(k, b, object)
-	return places, err
-}
-
-// PlacesToAsk returns those of PlacesOf in which the author of an object needs rights to its children. For a kind that
-// is self-service, these are not the namespace of the object, the cluster scope, and namespaces that are children of
-// the object: the engine creates nothing in a namespace that belongs to someone else.
-func PlacesToAsk(k *Kind, b *Budget, object map[string]any) (Places, error) {
-	places, created, err := placesOf(k, b, object)
-	if err != nil {
-		return nil, err
-	}
-	return places.toAsk(k, ownNamespace(object), created), nil
-}
-
-// AnyPlacesToAsk is PlacesToAsk for an object of which only its namespace is known; it is empty for a cluster-scoped
-// one.
-func AnyPlacesToAsk(k *Kind, namespace string) Places {
-	return k.AnyPlaces(namespace).toAsk(k, namespace, nil)
-}
-
-func (p Places) toAsk(k *Kind, own string, created Places) Places {
-	if !k.IsSelfService {
-		return p
-	}
-	asked := make(Places)
-	for _, gvk := range k.Owns {
-		gk := gvk.GroupKind()
-		asked[gk] = slices.DeleteFunc(slices.Clone(p[gk]), func(namespace string) bool {
-			return slices.Contains(k.OwnsOfCluster, gvk) || namespace != "" && namespace == own ||
-				slices.Contains(created[gk], namespace)
-		})
-	}
-	return asked
-}
-
-// placesOf returns the namespaces of PlacesOf, and those of them that are children of the object as well whenever
-// children of the type are in them.
-func placesOf(k *Kind, b *Budget, object map[string]any) (places, created Places, err error) {
-	places = k.AnyPlaces(ownNamespace(object))
+	metadata, _ := object["metadata"].(map[string]any)
+	own, _ := metadata["namespace"].(string)
+	places := k.AnyPlaces(own)
 	if len(k.Placed) == 0 {
-		return places, nil, nil
+		return places, nil
 	}
 	v := k.Run(b, k.Readable(object), nil)
-	r := &placeReader{kind: k, own: ownNamespace(object), places: places, strange: make(Places),
-		placed: make(map[apischema.GroupKind]bool)}
+	r := &placeReader{kind: k, own: own, places: places, placed: make(map[apischema.GroupKind]bool)}
 	for _, gvk := range k.Placed {
 		places[gvk.GroupKind()], r.placed[gvk.GroupKind()] = nil, true
 	}
 	if err := r.read(v); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	created = make(Places)
-	for gk := range r.placed {
-		created[gk] = slices.DeleteFunc(slices.Clone(places[gk]), func(namespace string) bool {
-			return slices.Contains(r.strange[gk], namespace)
-		})
-	}
-	return places, created, exceeded(b, nil)
-}
-
-// ownNamespace returns the namespace of an object; it is empty for a cluster-scoped one.
-func ownNamespace(object map[string]any) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	own, _ := metadata["namespace"].(string)
-	return own
+	return places, exceeded(b, nil)
 }
 
 // placeReader reads the namespaces of the children of all phases from a behaviour.
@@ -126,18 +75,15 @@ type placeReader struct {
 	kind   *Kind
 	own    string // the namespace of the object
 	places Places
-	// strange are those of the places that may not be among the children themselves.
-	strange Places
-	placed  map[apischema.GroupKind]bool
+	placed map[apischema.GroupKind]bool
 }
 
 func (r *placeReader) read(v Piece) error {
-	always, err := r.children(v, "", nil)
-	if err != nil {
+	if err := r.children(v, ""); err != nil {
 		return err
 	}
 	for _, phase := range slices.Sorted(maps.Keys(r.kind.Phases)) {
-		if _, err := r.children(v.Field("phases").Field(phase), "phases."+phase+".", always); err != nil {
+		if err := r.children(v.Field("phases").Field(phase), "phases."+phase+"."); err != nil {
 			return err
 		}
 	}
@@ -145,68 +91,38 @@ func (r *placeReader) read(v Piece) error {
 }
 
 // children reads the children of a controller, or of a phase. What waits for something absent that the author
-// submits does not exist, and what depends on anything else is of a type that has no places. It returns the namespaces
-// that are children, of which always are so in each phase.
-func (r *placeReader) children(owner Piece, prefix string, always []string) (created []string, err error) {
+// submits does not exist, and what depends on anything else is of a type that has no places.
+func (r *placeReader) children(owner Piece, prefix string) error {
 	children := owner.Field("children")
 	names, err := children.Names()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	inNamespaces := make(map[apischema.GroupKind][]string)
-	created = slices.Clone(always)
 	for _, name := range names {
-		child, err := r.child(children.Field(name).Field("template"), prefix+"children."+name+".template")
-		switch {
-		case err != nil:
-			return nil, err
-		case child.waits:
-			continue
-		case r.kind.HasSureNamespaces && child.gk == NamespaceType.GroupKind():
-			created = append(created, child.name)
-		}
-		inNamespaces[child.gk] = append(inNamespaces[child.gk], child.namespace)
-	}
-	for gk, namespaces := range inNamespaces {
-		for _, namespace := range namespaces {
-			if !slices.Contains(created, namespace) {
-				r.strange[gk] = append(r.strange[gk], namespace)
+		template, path := children.Field(name).Field("template"), prefix+"children."+name+".template"
+		texts, waits := make(map[string]string), false
+		for _, names := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "namespace"}} {
+			value, field := template, names[len(names)-1]
+			for _, name := range names {
+				value = value.Field(name)
 			}
-			if r.placed[gk] && !slices.Contains(r.places[gk], namespace) {
-				r.places[gk] = append(r.places[gk], namespace)
+			if !value.Exists() {
+				continue
 			}
+			data, absent, err := value.Data(path, field)
+			if err != nil {
+				return err
+			}
+			texts[field], _ = data.(string)
+			waits = waits || len(absent) > 0
+		}
+		gk := apischema.FromAPIVersionAndKind(texts["apiVersion"], texts["kind"]).GroupKind()
+		switch namespace := cmp.Or(texts["namespace"], r.own); {
+		case gk.Kind == "":
+			return &EvaluationError{Path: path, Err: errors.New("its type is not known"), Position: template.Position()}
+		case r.placed[gk] && !waits && !slices.Contains(r.places[gk], namespace):
+			r.places[gk] = append(r.places[gk], namespace)
 		}
 	}
-	return created, nil
-}
-
-// placedChild is what is known of a child by its template, unless that waits. The name is that of a Namespace.
-type placedChild struct {
-	gk              apischema.GroupKind
-	namespace, name string
-	waits           bool
-}
-
-func (r *placeReader) child(template Piece, path string) (child placedChild, err error) {
-	text := func(names ...string) (text string) {
-		value := template
-		for _, name := range names {
-			value = value.Field(name)
-		}
-		if err != nil || !value.Exists() {
-			return ""
-		}
-		data, absent, problem := value.Data(path, names[len(names)-1])
-		err, child.waits = problem, child.waits || len(absent) > 0
-		text, _ = data.(string)
-		return text
-	}
-	child.gk = apischema.FromAPIVersionAndKind(text("apiVersion"), text("kind")).GroupKind()
-	if child.namespace = cmp.Or(text("metadata", "namespace"), r.own); child.gk == NamespaceType.GroupKind() {
-		child.name = text("metadata", "name")
-	}
-	if err == nil && child.gk.Kind == "" {
-		err = &EvaluationError{Path: path, Err: errors.New("its type is not known"), Position: template.Position()}
-	}
-	return child, err
+	return nil
 }

@@ -160,6 +160,12 @@ func Compare(p *Plan, v *View) *Comparison {
 			c.keep(child)
 		case missing[child.object.GetNamespace()]:
 			c.awaitNamespace(child)
+		case !c.isInReach(child) && c.mayGet(child.object.GetNamespace(), missing):
+			c.awaitNamespace(child)
+		case !c.isInReach(child):
+			c.skip(child.Child, fmt.Errorf(
+				`metadata.namespace: Forbidden: %q is neither the object's namespace nor a child of it, as userRights: "Kind" requires`,
+				child.object.GetNamespace()))
 		case child.Set == nil:
 			c.single(child)
 		case child.Set.Ordered:
@@ -323,6 +329,27 @@ func (c *comparer) missingNamespaces(wanted []wantedChild) map[string]bool {
 		}
 	}
 	return missing
+}
+
+// isInReach reports whether an object may have a child where it wants it. Nobody was asked for the rights to the
+// children of a self-service kind, so these are in namespaces of the object alone.
+func (c *comparer) isInReach(child wantedChild) bool {
+	owner, namespace := c.plan.Object, child.object.GetNamespace()
+	if !c.plan.Kind.IsSelfService || !children.IsElsewhere(owner, child.object) || namespace == "" {
+		return true
+	}
+	return slices.ContainsFunc(c.view.Children, func(e children.Live) bool {
+		return e.Object.GroupVersionKind() == kind.NamespaceType && e.Object.GetName() == namespace &&
+			e.Object.GetDeletionTimestamp() == nil && children.IsOwnedBy(e.Object, owner)
+	})
+}
+
+// mayGet reports whether a namespace may become a child as the object is: it is wanted and someone else has it, or the
+// template of a child waits, which may be that one.
+func (c *comparer) mayGet(namespace string, missing map[string]bool) bool {
+	_, isWanted := missing[namespace]
+	return isWanted ||
+		slices.ContainsFunc(c.plan.Children, func(child kind.Child) bool { return child.Template == nil })
 }
 
 // awaitNamespace keeps a child unchanged until its namespace, which is a child as well, exists.

@@ -21,10 +21,8 @@ import (
 
 // checkedChild is a child as the source has it.
 type checkedChild struct {
-	// beyond means that it depends on more than the author of an object submits whether it exists, and templateBeyond
-	// what its template is.
-	beyond, templateBeyond bool
-
+	// beyond means that it depends on more than the author of an object submits whether it exists.
+	beyond      bool
 	name, phase string // the name is empty if it is computed
 	path        string
 	body        *infer.Structure
@@ -145,9 +143,7 @@ func (c *Checker) child(child *checkedChild) {
 				c.untyped(child.path+".template", child.template.Fields["kind"].Node, child.gvk)
 				t = c.types.FromRootSchema(nil)
 			}
-			before := c.Beyond
 			c.check(m.Parts, t, path)
-			child.templateBeyond = c.Beyond > before
 		case "when", "ready":
 			c.check(m.Parts, types.Of(types.Boolean), path)
 		case "replicas":

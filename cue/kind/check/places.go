@@ -20,19 +20,15 @@ func (c *Checker) places() {
 	if !c.isClusterScoped() && len(c.kind.Elsewhere) == 0 || c.kind.Target != nil || c.unknownChildren {
 		return
 	}
-	elsewhere, hasUnsure := make(map[apischema.GroupVersionKind]bool), false
+	elsewhere := make(map[apischema.GroupVersionKind]bool)
 	for _, child := range c.kept {
-		isPlaced := c.isPlaced(child)
-		if !isPlaced {
+		if !c.isPlaced(child) {
 			elsewhere[child.gvk] = true
 		}
-		hasUnsure = hasUnsure || child.gvk == kind.NamespaceType && (!isPlaced || child.templateBeyond ||
-			child.body.Fields["when"] != nil || child.body.Fields["replicas"] != nil)
 	}
 	if c.GaveUp || elsewhere[apischema.GroupVersionKind{}] {
 		return
 	}
-	c.kind.HasSureNamespaces = !hasUnsure
 	for _, gvk := range c.kind.Owns {
 		if !elsewhere[gvk] && !slices.Contains(c.kind.OwnsOfCluster, gvk) {
 			c.kind.Placed = append(c.kind.Placed, gvk)

@@ -57,6 +57,7 @@ type Reader struct {
 	kind     string // whose mistakes it finds
 	packages binding.TopLevels
 	given    Given
+	source   []Part                  // of the definition
 	own      map[*ast.StructLit]bool // the struct literals of the definition itself, if something is given to it
 
 	variables map[ast.Expr]Value // of comprehensions
@@ -76,16 +77,18 @@ func New(in *build.Instance, definition, kind string) *Reader {
 		kind: kind, packages: make(binding.TopLevels), given: Names{}, variables: make(map[ast.Expr]Value),
 		following: make(map[ast.Expr]bool), reading: make(map[ast.Expr]bool), found: make(map[string]bool),
 	}
-	r.Definition = r.Gather(r.TopLevel(Part{In: in}, definition))
+	r.source = r.TopLevel(Part{In: in}, definition)
+	r.Definition = r.Gather(r.source)
 	return r
 }
 
-// Give gives the definition what it reads, from now on.
+// Give gives the definition what it reads, from now on: also in the ifs around its fields.
 func (r *Reader) Give(given Given) {
 	r.given, r.own = given, make(map[*ast.StructLit]bool)
 	for _, s := range r.Definition.Literals {
 		r.own[s] = true
 	}
+	r.Quietly(func() { r.Definition = r.Gather(r.source) })
 }
 
 // IsOwn reports whether a name refers to a field of the definition itself.

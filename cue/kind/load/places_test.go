@@ -68,6 +68,7 @@ func TestPlaces(t *testing.T) {
 		"of the UID":                      {`children: a: ` + child(`object.metadata.uid`), nil},
 		"by a hidden field":               {`_at: *object.status.chosen | "a", children: a: ` + child(`_at`), nil},
 		"by a let":                        {`children: {let at = observed.s.metadata.name, a: ` + child(`at`) + `}`, nil},
+		"an if around all of them":        {`if object.status.chosen == _|_ {children: a: ` + child(`"a"`) + `}`, nil},
 		"of the cluster, for all we know": {`children: a: template: {apiVersion: "x.example.com/v1", kind: "Issuer", metadata: name: "c"}`, []string{}},
 		"by a builtin":                    {`children: a: ` + child(`"n\(len([for x in [1] if observed.s != _|_ {x}]))"`), nil},
 	} {
@@ -147,71 +148,4 @@ import "fescue.dev/cue/contract"
 	require.Equal(t, kind.Places{secret: {"own"}, configMap: {""}, service: {""}, role: {""}}, k.AnyPlaces("own"))
 	require.True(t, places.Has(service, "kube-system"))
 	require.False(t, places.Has(configMap, "kube-system"))
-}
-
-// A user of a self-service kind needs rights to children where they could be among what others have: in namespaces that
-// are neither that of the object nor surely children of it, always when the children are wanted.
-func TestPlacesToAsk(t *testing.T) {
-	t.Parallel()
-	configMap := apischema.GroupKind{Kind: "ConfigMap"}
-	const (
-		config = `template: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "c", namespace: object.metadata.name}}`
-		space  = `template: {apiVersion: "v1", kind: "Namespace", metadata: name: object.metadata.name}`
-	)
-	phases := func(a, b string) string {
-		return `initial: "A", phases: {A: {children: {` + a + `}, next: [{to: "B", after: "1m"}]}, B: {children: {` + b + `}, next: [{to: "A", after: "1m"}]}}`
-	}
-	for name, test := range map[string]struct {
-		body string
-		want []string
-	}{
-		"in a child":              {`children: {a: ` + config + `, n: ` + space + `}`, nil},
-		"in no child":             {`children: a: ` + config, []string{"p"}},
-		"in another child":        {`children: {a: ` + config + `, n: template: {apiVersion: "v1", kind: "Namespace", metadata: name: "x"}}`, []string{"p"}},
-		"in children of a loop":   {`children: {for t in object.spec.teams {"n-\(t)": template: {apiVersion: "v1", kind: "Namespace", metadata: name: t}, "c-\(t)": template: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "c", namespace: t}}}}`, nil},
-		"not everywhere":          {`children: {a: ` + config + `, n: ` + space + `, b: template: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "b", namespace: "kube-system"}}}`, []string{"kube-system"}},
-		"by an if of the spec":    {`children: {a: ` + config + `, if object.spec.on {n: ` + space + `}}`, []string{"p"}},
-		"by an if that holds":     {`children: {a: ` + config + `, if !object.spec.on {n: ` + space + `}}`, nil},
-		"by an if of the status":  {`children: {a: ` + config + `, if object.status.chosen == "kube-system" {n: ` + space + `}}`, []string{"p"}},
-		"by an if of a child":     {`children: {a: ` + config + `, if observed.a == _|_ {n: ` + space + `}}`, []string{"p"}},
-		"by a when":               {`children: {a: ` + config + `, n: {when: object.spec.on, ` + space + `}}`, []string{"p"}},
-		"that is a set":           {`children: {a: ` + config + `, n: {replicas: 1, ` + space + `}}`, []string{"p"}},
-		"that may wait":           {`children: {a: ` + config + `, n: ` + space + ` & {metadata: labels: a: observed.a.data.a}}`, []string{"p"}},
-		"that waits by a let":     {`children: {a: ` + config + `, let from = observed.a.data.a, n: ` + space + ` & {metadata: labels: a: from}}`, []string{"p"}},
-		"that reads the status":   {`_of: *object.status.chosen | "", children: {a: ` + config + `, n: ` + space + ` & {metadata: labels: a: _of}}`, []string{"p"}},
-		"beside one that may be":  {`children: {a: ` + config + `, n: ` + space + `, if observed.a == _|_ {m: template: {apiVersion: "v1", kind: "Namespace", metadata: name: "m"}}}`, []string{"p"}},
-		"in the same phase":       {phases(`a: `+config+`, n: `+space, ``), nil},
-		"in another phase":        {phases(`a: `+config, `n: `+space), []string{"p"}},
-		"in one phase only":       {phases(`n: `+space, ``) + `, children: a: ` + config, []string{"p"}},
-		"in a phase, always made": {phases(`a: `+config, ``) + `, children: n: ` + space, nil},
-		"in a child of any name":  {`children: {a: ` + config + `, n: template: {apiVersion: "v1", kind: "Namespace"}}`, []string{"p"}},
-		"of a child":              {`children: {n: ` + space + `, a: template: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "c", namespace: observed.n.metadata.name}}}`, []string{""}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			kinds, err := draftsOf(t, strings.Replace(placesKind, "BODY", "userRights: \"Kind\"\n"+test.body, 1))
-			require.NoError(t, err)
-			k := kinds[0]
-			known, err := types.New()
-			require.NoError(t, err)
-			require.Empty(t, check.Behaviour(k.Kind, k.Source, known))
-			checked := k.Check(k.NewBudget(), map[string]any{
-				"apiVersion": "places.example.com/v1", "kind": "P", "metadata": map[string]any{"name": "p", "uid": "u"},
-				"spec": map[string]any{"teams": []any{"x", "y"}}, "status": map[string]any{"chosen": "kube-system"},
-			})
-			require.Empty(t, checked.Errors)
-			places, err := kind.PlacesToAsk(k.Kind, k.NewBudget(), checked.Object)
-			require.NoError(t, err)
-			require.Empty(t, places[kind.NamespaceType.GroupKind()], "they are of the cluster")
-			require.ElementsMatch(t, test.want, places[configMap])
-			require.Equal(t, []string{""}, kind.AnyPlacesToAsk(k.Kind, "")[configMap])
-
-			k.IsSelfService = false
-			all, err := k.PlacesOf(k.NewBudget(), checked.Object)
-			require.NoError(t, err)
-			asked, err := kind.PlacesToAsk(k.Kind, k.NewBudget(), checked.Object)
-			require.NoError(t, err)
-			require.Equal(t, all, asked)
-		})
-	}
 }
