@@ -36,7 +36,7 @@ func (k *Kind) RecordsPlaces() bool {
 }
 
 // AnyPlaces returns the namespaces of the children of an object of which only its own is known; it is empty for
-// a cluster-scoped one.
+// a cluster-scoped one. A type may be owned in several versions.
 func (k *Kind) AnyPlaces(namespace string) Places {
 	places := make(Places)
 	for _, gvk := range k.Owns {
@@ -44,7 +44,9 @@ func (k *Kind) AnyPlaces(namespace string) Places {
 		if slices.Contains(k.Elsewhere, gvk) {
 			place = ""
 		}
-		places[gvk.GroupKind()] = []string{place}
+		if gk := gvk.GroupKind(); !slices.Contains(places[gk], place) {
+			places[gk] = append(places[gk], place)
+		}
 	}
 	return places
 }
@@ -62,7 +64,12 @@ func (k *Kind) PlacesOf(b *Budget, object map[string]any) (Places, error) {
 	v := k.Run(b, k.Readable(object), nil)
 	r := &placeReader{kind: k, own: own, places: places, placed: make(map[apischema.GroupKind]bool)}
 	for _, gvk := range k.Placed {
-		places[gvk.GroupKind()], r.placed[gvk.GroupKind()] = nil, true
+		isElsewhere := func(other apischema.GroupVersionKind) bool {
+			return other.GroupKind() == gvk.GroupKind() && !slices.Contains(k.Placed, other)
+		}
+		if !slices.ContainsFunc(k.Owns, isElsewhere) { // in no other version
+			places[gvk.GroupKind()], r.placed[gvk.GroupKind()] = nil, true
+		}
 	}
 	if err := r.read(v); err != nil {
 		return nil, err

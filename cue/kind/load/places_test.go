@@ -149,3 +149,41 @@ import "fescue.dev/cue/contract"
 	require.True(t, places.Has(service, "kube-system"))
 	require.False(t, places.Has(configMap, "kube-system"))
 }
+
+// Children of one type in two versions may be where those of either may be.
+func TestPlacesOfTwoVersions(t *testing.T) {
+	t.Parallel()
+	scaler := apischema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}
+	for namespace, want := range map[string][]string{"object.spec.at": {"own", "red"}, "observed.b.metadata.name": {"own", ""}} {
+		kinds, err := draftsOf(t, strings.ReplaceAll(`
+package k
+import "fescue.dev/cue/contract"
+#P: {
+	apiVersion!: "places.example.com/v1", kind!: "P", metadata!: {name!: string, namespace?: string, ...}
+	spec!: {at!: string}
+	status?: contract.#Status
+}
+#PController: contract.#Controller & {
+	object!: #P
+	observed: _
+	names: plural: "ps"
+	_to: spec: {scaleTargetRef: {kind: "Deployment", name: "a"}, maxReplicas: 2}
+	children: {
+		a: template: {_to, apiVersion: "autoscaling/v1", kind: "HorizontalPodAutoscaler", metadata: namespace: AT}
+		b: template: {_to, apiVersion: "autoscaling/v2", kind: "HorizontalPodAutoscaler"}
+	}
+}
+`, "AT", namespace))
+		require.NoError(t, err)
+		known, err := types.New()
+		require.NoError(t, err)
+		k := kinds[0]
+		require.Empty(t, check.Behaviour(k.Kind, k.Source, known))
+		places, err := k.PlacesOf(k.NewBudget(), map[string]any{
+			"apiVersion": "places.example.com/v1", "kind": "P", "metadata": map[string]any{"name": "p", "namespace": "own"}, "spec": map[string]any{"at": "red"},
+		})
+		require.NoError(t, err)
+		require.ElementsMatch(t, want, places[scaler])
+		require.True(t, k.AnyPlaces("own").Has(scaler, "kube-system"))
+	}
+}
