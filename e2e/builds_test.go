@@ -23,7 +23,7 @@ import (
 // The default is a commit whose children and status this build must understand, and the other way round. Who changes the marks
 // of children, or the hash of kinds, on purpose moves it, and says so in CHANGELOG.md: a build does not run the CRDs of
 // one that has another hash.
-var otherBuild = flag.String("other-build", "97af5c1b03c6169b70eb4d07b9da140fb279d763", "the commit of the build that takes turns with this one in TestBuildsTakeTurns")
+var otherBuild = flag.String("other-build", "346516fa168b011449bad55574b7f25535fd2cb0", "the commit of the build that takes turns with this one in TestBuildsTakeTurns")
 
 // TestBuildsTakeTurns replays the scenarios of the shipped kinds and of the examples. After each step, the operator makes way for
 // one of another build, an older one and this one in turns, and they share the objects while both run. Each state is what the
