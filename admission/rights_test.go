@@ -48,6 +48,15 @@ func (r *reviewer) Create(_ context.Context, review *authorizationv1.SubjectAcce
 	return answer, r.err
 }
 
+// questions returns what was asked, as "VERB RESOURCE NAME in NAMESPACE".
+func (r *reviewer) questions() (asked []string) {
+	for _, review := range r.asked {
+		of := review.ResourceAttributes
+		asked = append(asked, strings.TrimSpace(fmt.Sprintf("%s %s %s in %s", of.Verb, of.Resource, of.Name, of.Namespace)))
+	}
+	return asked
+}
+
 // noTypes returns a mapper that knows no type.
 func noTypes() meta.RESTMapper { return meta.NewDefaultRESTMapper(nil) }
 
@@ -222,15 +231,10 @@ import "fescue.dev/cue/contract"
 	response, err := objects.validate(t.Context(), request)
 	require.NoError(t, err)
 	require.True(t, response.Allowed, "%v", response.Result)
-	var asked []string
-	for _, review := range r.asked {
-		of := review.ResourceAttributes
-		asked = append(asked, strings.TrimSpace(fmt.Sprintf("%s %s %s in %s", of.Verb, of.Resource, of.Name, of.Namespace)))
-	}
 	require.ElementsMatch(t, []string{
 		"create hens  in x", "create hens  in y", "create pods  in x", "create pods  in y", "get configmaps food in x", "get configmaps food in y",
 		"create namespaces  in", "create secrets  in",
-	}, asked)
+	}, r.questions())
 }
 
 // The API server asks the operator whether it may bind a role, and so admission asks the author: for the role of the
@@ -288,12 +292,7 @@ import "fescue.dev/cue/contract"
 			response, err := objects.validate(t.Context(), request)
 			require.NoError(t, err)
 			require.True(t, response.Allowed, "%v", response.Result)
-			var asked []string
-			for _, review := range r.asked {
-				of := review.ResourceAttributes
-				asked = append(asked, strings.TrimSpace(fmt.Sprintf("%s %s %s in %s", of.Verb, of.Resource, of.Name, of.Namespace)))
-			}
-			require.ElementsMatch(t, want, asked)
+			require.ElementsMatch(t, want, r.questions())
 		})
 	}
 }
@@ -406,12 +405,7 @@ import "fescue.dev/cue/contract"
 			response, err := objects.validate(t.Context(), requestFor(t, kindtest.Named(t, set.All(), test.of), test.object, ""))
 			require.NoError(t, err)
 			require.True(t, response.Allowed, "%v", response.Result)
-			var asked []string
-			for _, review := range r.asked {
-				of := review.ResourceAttributes
-				asked = append(asked, strings.TrimSpace(fmt.Sprintf("%s %s %s in %s", of.Verb, of.Resource, of.Name, of.Namespace)))
-			}
-			require.ElementsMatch(t, test.want, asked)
+			require.ElementsMatch(t, test.want, r.questions())
 		})
 	}
 }
