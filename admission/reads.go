@@ -15,10 +15,10 @@ import (
 // read by name, and to list those that are selected.
 func needsOfLookups(k *kind.Kind, lookups []kind.Lookup) (needs []need) {
 	for _, l := range lookups {
-		stated := slices.IndexFunc(k.Lookups, func(facts kind.LookupFacts) bool { return facts.Name == l.Name })
+		isFree := func(facts kind.LookupFacts) bool { return facts.Name == l.Name && isFreeToRead(k, facts) }
 		switch {
 		case len(l.Absent) > 0: // nothing is read
-		case k.IsSelfService && stated >= 0 && isConstant(k.Lookups[stated]):
+		case slices.ContainsFunc(k.Lookups, isFree):
 		case l.Selector != nil:
 			needs = append(needs, need{verb: "list", of: l.Type, in: l.Namespace})
 		default:
@@ -32,7 +32,7 @@ func needsOfLookups(k *kind.Kind, lookups []kind.Lookup) (needs []need) {
 // names and namespaces that the kind computes are not known, and may be any.
 func needsOfReads(k *kind.Kind) (needs []need) {
 	for _, l := range k.Lookups {
-		if k.IsSelfService && isConstant(l) {
+		if isFreeToRead(k, l) {
 			continue
 		}
 		n := need{verb: "get", of: l.Type, name: l.ObjectName}
@@ -47,10 +47,10 @@ func needsOfReads(k *kind.Kind) (needs []need) {
 	return needs
 }
 
-// isConstant reports whether the kind says which object is read: its name is a constant, and so is its namespace,
-// unless it is that of the object that is reconciled.
-func isConstant(l kind.LookupFacts) bool {
-	return l.ObjectName != "" && (l.Namespace == "" || l.ObjectNamespace != "")
+// isFreeToRead reports whether a self-service kind says which object is read, and not the object that is reconciled:
+// the name is a constant, and so is the namespace, unless it is that of the object.
+func isFreeToRead(k *kind.Kind, l kind.LookupFacts) bool {
+	return k.IsSelfService && l.ObjectName != "" && (l.Namespace == "" || l.ObjectNamespace != "")
 }
 
 // needsOfReads lists what the author of the object needs for what the kind reads for it. Nothing is read for an object

@@ -177,9 +177,13 @@ func needsOf(first *kind.Kind, kinds *kind.Catalog) (needs []need) {
 			if !o.isFree(owned) {
 				add(need{verb: "create", of: owned}, owned)
 			}
-			if k := kinds.ByGroupKind(owned.GroupKind()); k != nil && !seen[o.owned(k)] {
-				seen[o.owned(k)] = true
-				owners = append(owners, o.owned(k))
+			k := kinds.ByGroupKind(owned.GroupKind())
+			if k == nil {
+				continue
+			}
+			if next := o.owned(k); !seen[next] {
+				seen[next] = true
+				owners = append(owners, next)
 			}
 		}
 		for _, g := range o.kind.Grants {

@@ -48,7 +48,7 @@ import "fescue.dev/cue/contract"
 }
 `
 
-// Who has no right but to create objects of a self-service kind gets the namespaces that are children, with what is in
+// A user who can only create objects of a self-service kind gets the namespaces that are children, with what is in
 // them, and nothing in a namespace of someone else: neither by naming it, nor by an object of its name. It is not
 // parallel, because there is one configuration of webhooks for all namespaces.
 func TestSelfService(t *testing.T) {

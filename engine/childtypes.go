@@ -77,8 +77,7 @@ func (t *childTypes) ownedBy(
 			return nil, err
 		}
 		for _, object := range found {
-			if u, ok := object.(*unstructured.Unstructured); ok && children.CanOwn(owner, u) &&
-				children.MayBelongTo(t.kind, u) && !children.IsOfFormer(t.kind, owner, u) {
+			if u, ok := object.(*unstructured.Unstructured); ok && children.MayKeep(t.kind, owner, u) {
 				existing = append(existing, u)
 			}
 		}

@@ -64,10 +64,10 @@ func (k *Kind) PlacesOf(b *Budget, object map[string]any) (Places, error) {
 	v := k.Run(b, k.Readable(object), nil)
 	r := &placeReader{kind: k, own: own, places: places, placed: make(map[apischema.GroupKind]bool)}
 	for _, gvk := range k.Placed {
-		isElsewhere := func(other apischema.GroupVersionKind) bool {
+		isUnplaced := func(other apischema.GroupVersionKind) bool {
 			return other.GroupKind() == gvk.GroupKind() && !slices.Contains(k.Placed, other)
 		}
-		if !slices.ContainsFunc(k.Owns, isElsewhere) { // in no other version
+		if !slices.ContainsFunc(k.Owns, isUnplaced) { // in any version
 			places[gvk.GroupKind()], r.placed[gvk.GroupKind()] = nil, true
 		}
 	}

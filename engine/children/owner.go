@@ -118,19 +118,24 @@ func decoratorOf(object *unstructured.Unstructured) string {
 	return name
 }
 
-// IsOfFormer reports whether an object stays with a former owner of the same name, although its marks name the owner.
+// isOfFormer reports whether an object stays with a former owner of the same name, although its marks name the owner.
 // Nobody was asked for the rights to the children of a self-service kind: who creates an object of that name must not
 // get what someone else left behind outside of its namespace.
-func IsOfFormer(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
+func isOfFormer(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
 	isInOwn := owner.GetNamespace() != "" && !IsElsewhere(owner, object)
 	return k.IsSelfService && !isInOwn && Label(object, LabelOwnerUID) != string(owner.GetUID()) &&
 		!metav1.IsControlledBy(object, owner) && !IsRecorded(owner, object)
 }
 
+// MayKeep reports whether a kind may have an object that names an owner, by its label or by its name, as a child of it.
+func MayKeep(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
+	return CanOwn(owner, object) && MayBelongTo(k, object) && !isOfFormer(k, owner, object)
+}
+
 // IsChildOf reports whether an object was created for an owner by a kind: it has its controller
 // reference or, without any, its label or its name.
 func IsChildOf(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
-	if !CanOwn(owner, object) || !MayBelongTo(k, object) || IsOfFormer(k, owner, object) {
+	if !MayKeep(k, owner, object) {
 		return false
 	}
 	keys := OwnerKeys(object)

@@ -160,12 +160,8 @@ func Compare(p *Plan, v *View) *Comparison {
 			c.keep(child)
 		case missing[child.object.GetNamespace()]:
 			c.awaitNamespace(child)
-		case !c.isInReach(child) && c.mayGet(child.object.GetNamespace(), missing):
-			c.awaitNamespace(child)
 		case !c.isInReach(child):
-			c.skip(child.Child, fmt.Errorf(
-				`metadata.namespace: Forbidden: %q is neither the object's namespace nor a child of it, as userRights: "Kind" requires`,
-				child.object.GetNamespace()))
+			c.keepOut(child, missing)
 		case child.Set == nil:
 			c.single(child)
 		case child.Set.Ordered:
@@ -344,12 +340,18 @@ func (c *comparer) isInReach(child wantedChild) bool {
 	})
 }
 
-// mayGet reports whether a namespace may become a child as the object is: it is wanted and someone else has it, or the
-// template of a child waits, which may be that one.
-func (c *comparer) mayGet(namespace string, missing map[string]bool) bool {
+// keepOut creates nothing in a namespace that is not in reach. The child waits if that may still become a child of the
+// object: it is wanted and someone else has it, or the template of a child waits, which may be that one.
+func (c *comparer) keepOut(child wantedChild, missing map[string]bool) {
+	namespace := child.object.GetNamespace()
 	_, isWanted := missing[namespace]
-	return isWanted ||
-		slices.ContainsFunc(c.plan.Children, func(child kind.Child) bool { return child.Template == nil })
+	if isWanted || slices.ContainsFunc(c.plan.Children, func(other kind.Child) bool { return other.Template == nil }) {
+		c.awaitNamespace(child)
+		return
+	}
+	c.skip(child.Child, fmt.Errorf(
+		`metadata.namespace: Forbidden: %q is neither the object's namespace nor a child of it, as userRights: "Kind" requires`,
+		namespace))
 }
 
 // awaitNamespace keeps a child unchanged until its namespace, which is a child as well, exists.

@@ -34,6 +34,17 @@ import "fescue.dev/cue/contract"
 }
 `
 
+// checkedDraft loads the first kind of a source whose behaviour has no mistake, with what its check finds out.
+func checkedDraft(t *testing.T, text string) Draft {
+	t.Helper()
+	kinds, err := draftsOf(t, text)
+	require.NoError(t, err)
+	known, err := types.New()
+	require.NoError(t, err)
+	require.Empty(t, check.Behaviour(kinds[0].Kind, kinds[0].Source, known))
+	return kinds[0]
+}
+
 // The namespaces of children are known where they follow from what the author submits. A type of which
 // one child's namespace does not, or whether there is one, may be anywhere.
 func TestPlaces(t *testing.T) {
@@ -80,22 +91,18 @@ func TestPlaces(t *testing.T) {
 			} else {
 				body += "\nchildren: " + fixedSecret
 			}
-			kinds, err := draftsOf(t, strings.Replace(placesKind, "BODY", body, 1))
-			require.NoError(t, err)
-			known, err := types.New()
-			require.NoError(t, err)
-			require.Empty(t, check.Behaviour(kinds[0].Kind, kinds[0].Source, known))
-			checked := kinds[0].Check(kinds[0].NewBudget(), map[string]any{
+			k := checkedDraft(t, strings.Replace(placesKind, "BODY", body, 1))
+			checked := k.Check(k.NewBudget(), map[string]any{
 				"apiVersion": "places.example.com/v1", "kind": "P",
 				"metadata": map[string]any{"name": "p", "uid": "u", "labels": map[string]any{"team": "red"}},
 				"spec":     map[string]any{"teams": []any{"x", "y", "x"}},
 				"status":   map[string]any{"chosen": "kube-system"},
 			})
 			require.Empty(t, checked.Errors)
-			places, err := kinds[0].PlacesOf(kinds[0].NewBudget(), checked.Object)
+			places, err := k.PlacesOf(k.NewBudget(), checked.Object)
 			require.NoError(t, err)
 			require.Equal(t, []string{"fixed"}, places[secret])
-			if issuer := (apischema.GroupVersionKind{Group: "x.example.com", Version: "v1", Kind: "Issuer"}); slices.Contains(kinds[0].Owns, issuer) {
+			if issuer := (apischema.GroupVersionKind{Group: "x.example.com", Version: "v1", Kind: "Issuer"}); slices.Contains(k.Owns, issuer) {
 				require.True(t, places.Has(issuer.GroupKind(), ""))
 			}
 			if test.want == nil {
@@ -130,12 +137,7 @@ import "fescue.dev/cue/contract"
 	}
 }
 `
-	kinds, err := draftsOf(t, text)
-	require.NoError(t, err)
-	known, err := types.New()
-	require.NoError(t, err)
-	k := kinds[0]
-	require.Empty(t, check.Behaviour(k.Kind, k.Source, known))
+	k := checkedDraft(t, text)
 	require.Len(t, k.Elsewhere, 3)
 	require.True(t, k.IsHeld())
 	places, err := k.PlacesOf(k.NewBudget(), map[string]any{
@@ -155,7 +157,7 @@ func TestPlacesOfTwoVersions(t *testing.T) {
 	t.Parallel()
 	scaler := apischema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}
 	for namespace, want := range map[string][]string{"object.spec.at": {"own", "red"}, "observed.b.metadata.name": {"own", ""}} {
-		kinds, err := draftsOf(t, strings.ReplaceAll(`
+		k := checkedDraft(t, strings.ReplaceAll(`
 package k
 import "fescue.dev/cue/contract"
 #P: {
@@ -174,11 +176,6 @@ import "fescue.dev/cue/contract"
 	}
 }
 `, "AT", namespace))
-		require.NoError(t, err)
-		known, err := types.New()
-		require.NoError(t, err)
-		k := kinds[0]
-		require.Empty(t, check.Behaviour(k.Kind, k.Source, known))
 		places, err := k.PlacesOf(k.NewBudget(), map[string]any{
 			"apiVersion": "places.example.com/v1", "kind": "P", "metadata": map[string]any{"name": "p", "namespace": "own"}, "spec": map[string]any{"at": "red"},
 		})
