@@ -112,7 +112,7 @@ func begin(o Options) (*history, error) {
 	h := &history{
 		Options: o, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))},
 		began: time.Now(), altered: sets.New[types.UID](), recorded: sets.New[types.UID](),
-		unlabelled: make(map[types.UID]time.Time), left: make(map[types.UID]time.Time),
+		unlabelled: make(map[types.UID]time.Time), left: make(map[string]time.Time),
 		edited:  make(map[types.UID]time.Time),
 		entries: make(map[string]string),
 		marksOf: make(map[string]types.UID),
@@ -282,8 +282,9 @@ type history struct {
 	unlabelled map[types.UID]time.Time
 	// recorded are the children in other namespaces whose UIDs a status has had.
 	recorded sets.Set[types.UID]
-	// left is when the deletion of an object began, and edited when its spec last changed.
-	left, edited map[types.UID]time.Time
+	// left is when the deletion of the last object of a name began, and edited when the spec of one last changed.
+	left   map[string]time.Time
+	edited map[types.UID]time.Time
 	// requests are those of operators, without those for Leases.
 	requests atomic.Int64
 	// isEnded means that the namespace of all objects was deleted, and isStopped that the CRD of a kind was, so that it

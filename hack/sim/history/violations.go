@@ -53,7 +53,7 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 		deleted: make(map[string]int)}
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
-		isInherited := c.Before != nil && (seen.isInherited(c.Before, last) || seen.wasInherited(c.Before))
+		isInherited := c.Before != nil && (seen.isInherited(c, last) || seen.wasInherited(c.Before))
 		if isByOperator(c) && !isInherited {
 			found = append(found, seen.harm(c)...)
 		}
@@ -67,6 +67,9 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 			wrong = append(wrong, once.leftEarly(c, last), once.again(c, last))
 		}
 		found = append(found, slices.DeleteFunc(wrong, func(text string) bool { return text == "" })...)
+		if c.Before != nil && c.Before.GetDeletionTimestamp() == nil && isDeletion(c) {
+			seen.left[idOf(c.Before)] = c.At
+		}
 		if object == nil {
 			delete(last, idOf(c.Before))
 			continue
@@ -111,14 +114,18 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 	return found
 }
 
-// isInherited reports whether nothing controls a child, and an object has the name of the one that it was created for:
-// that may take it over or, if it was created once, replace it.
-func (h observer) isInherited(child *unstructured.Unstructured, all map[string]*unstructured.Unstructured) bool {
+// isInherited reports whether nothing controls a child that is written, and an object has the name of the one that it
+// was created for: that may take it over or, if it was created once, replace it. An operator may not have heard yet
+// that the object is gone.
+func (h observer) isInherited(c apiserver.Change, all map[string]*unstructured.Unstructured) bool {
+	child := c.Before
 	return metav1.GetControllerOf(child) == nil && !isCopy(child) &&
 		slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool {
 			name, isOfKind := strings.CutPrefix(child.GetAnnotations()[annotationOwner], k.Name()+"/")
-			owner := all[k.GroupVersionKind.Kind+"/"+namespaceFor(k)+"/"+name]
-			return isOfKind && owner != nil && owner.GetDeletionTimestamp() == nil
+			id := k.GroupVersionKind.Kind + "/" + namespaceFor(k) + "/" + name
+			owner := all[id]
+			isThere := owner != nil && owner.GetDeletionTimestamp() == nil
+			return isOfKind && (isThere || c.At.Sub(h.left[id]) <= h.unheard())
 		})
 }
 
@@ -223,12 +230,14 @@ func (h observer) note(at time.Time, before, object *unstructured.Unstructured) 
 	if !hasNoLabel(before) && hasNoLabel(object) {
 		h.unlabelled[object.GetUID()] = at
 	}
-	if before.GetDeletionTimestamp() == nil && object.GetDeletionTimestamp() != nil {
-		h.left[object.GetUID()] = at
-	}
 	if before.GetGeneration() != object.GetGeneration() {
 		h.edited[object.GetUID()] = at
 	}
+}
+
+// isDeletion reports whether an object is gone after a write, or begins to be deleted.
+func isDeletion(c apiserver.Change) bool {
+	return c.After == nil || c.After.GetDeletionTimestamp() != nil && c.Before.GetDeletionTimestamp() == nil
 }
 
 // lostOrphan reports an object that a deletion with --cascade=orphan has left, and that anyone but a user deletes,
@@ -240,9 +249,9 @@ func (h observer) lostOrphan(
 		return ""
 	}
 	uid, owner := c.Before.GetUID(), metav1.GetControllerOf(c.Before)
-	isDeleted := c.After == nil || c.After.GetDeletionTimestamp() != nil && c.Before.GetDeletionTimestamp() == nil
+	isDeleted := isDeletion(c)
 	if isDeleted && isByOperator(c) && owner != nil && c.Before.GetLabels()[labelPhase] == "" &&
-		h.isOrphaning(c.Before, *owner, all) && c.At.Sub(h.left[owner.UID]) > h.unheard() {
+		h.isOrphaning(c.Before, *owner, all) && c.At.Sub(h.left[idOf(ownerIn(all, c.Before, *owner))]) > h.unheard() {
 		return "a child is deleted that is about to be orphaned: " + c.String()
 	}
 	switch former, isOrphan := orphaned[uid]; {
@@ -314,7 +323,7 @@ func (h observer) harm(c apiserver.Change) (found []string) {
 		}
 	}
 	mayDelete := h.mayBeStray(before)
-	isDeleted := c.After == nil || c.After.GetDeletionTimestamp() != nil && before.GetDeletionTimestamp() == nil
+	isDeleted := isDeletion(c)
 	holder := metav1.GetControllerOf(before)
 	isHeld := holder != nil &&
 		!slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return k.GroupVersionKind.Kind == holder.Kind })
