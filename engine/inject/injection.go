@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/inject/podrules"
+	"github.com/fescue-dev/fescue/cue/kind/podrules"
 	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 

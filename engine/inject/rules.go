@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/fescue-dev/fescue/engine/inject/podrules"
+	"github.com/fescue-dev/fescue/cue/kind/podrules"
 )
 
 // rules tells for which Pods podrules.ValidatePod is called: reading a Pod into Go types takes

@@ -210,14 +210,16 @@ func OrInjection(k *kind.Kind, pkg *syntax.Package, err error) error {
 
 // injection checks what is merged into Pods, which have what it leaves out, and the selector of Pods.
 func (c *Checker) injection(declared *infer.Member) {
-	texts := &types.Type{Values: types.Object, Others: types.Of(types.String)}
-	metadata := &types.Type{Values: types.Object, Fields: map[string]*types.Type{"labels": texts, "annotations": texts}}
-	pod := c.builtIn("", "Pod").Field("spec")
+	pod := c.builtIn("", "Pod")
+	metadata := &types.Type{Values: types.Object, Fields: map[string]*types.Type{
+		"labels":      pod.Field("metadata").Field("labels"),
+		"annotations": pod.Field("metadata").Field("annotations"),
+	}}
 	known := map[string]*types.Type{
 		"annotation": types.Of(types.String),
 		"selector":   c.builtIn("apps", "Deployment").Field("spec").Field("selector"),
 		"add": {Values: types.Object,
-			Fields: map[string]*types.Type{"metadata": metadata, "spec": withoutRequired(pod)}},
+			Fields: map[string]*types.Type{"metadata": metadata, "spec": withoutRequired(pod.Field("spec"))}},
 	}
 	c.waiting = &checkedChild{path: behaviour.InjectName}
 	defer func() { c.waiting = nil }()
@@ -229,6 +231,7 @@ func (c *Checker) injection(declared *infer.Member) {
 		}
 		c.checkAt(s.Fields[name].Parts, t, "inject."+name, s.Fields[name].Node)
 	}
+	c.podValues(s.In("add"), declared.Node, "inject.add")
 	volumes, _ := s.In("add", "spec").Items("volumes")
 	for i, volume := range volumes {
 		for _, name := range kind.RemovedVolumes {

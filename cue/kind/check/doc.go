@@ -21,6 +21,7 @@
 //	templates.go                       a value against a type: fields, kinds of values, enums, quantities
 //	children.go sets.go places.go      a child as such: its name, namespace, type, what it waits for
 //	relations.go pods.go services.go   fields of a child that have to fit each other, or other children
+//	podvalues.go                       what package podrules knows of Pods
 //	phases.go waits.go                 transitions, and what never happens
 //	given.go declared.go               what a behaviour reads of object and observed, and declares of it
 //	lookups.go grants.go               reads, and rights that children need
@@ -31,6 +32,8 @@
 // it again:
 //
 //	go test ./internal/cli ./cue/kind/load -run Mistakes
+//
+// Rules for a single field of a type, such as the range of a number, are in package types.
 //
 // It knows no clock and no cluster, and evaluates nothing. Why kinds are not checked by running them instead:
 // docs/decisions/0070-checks-infer.md.

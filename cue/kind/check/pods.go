@@ -29,6 +29,9 @@ func checkPod(child *checkedChild, way []string, prefix string) {
 			checkEnvironment(container, at)
 			checkProbes(container, at)
 			checkResources(container, at)
+			if container.IsStruct && container.Fields["image"] == nil && !container.IsOpen() {
+				container.Report(mistake.MissingField, container.Literals[0], "%s.image: is missing: Kubernetes requires it", at)
+			}
 		}
 	}
 }

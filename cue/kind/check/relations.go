@@ -4,8 +4,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/netip"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +27,8 @@ func (c *Checker) relations(child *checkedChild) {
 	prefix := child.path + ".template."
 	if way, ok := podTemplates[child.gvk.Kind]; ok {
 		checkPod(child, way, prefix)
+		path := strings.Join(append([]string{child.path, "template"}, way...), ".")
+		c.podValues(child.template.In(way...), child.node, path)
 	}
 	spec := child.template.In("spec")
 	switch child.gvk.Kind {
@@ -37,28 +37,29 @@ func (c *Checker) relations(child *checkedChild) {
 			_, err := kind.ParseSchedule(text, "")
 			return err
 		})
+		mustParse(mistake.InvalidTime, spec, "timeZone", prefix+"spec", func(text string) error {
+			_, err := kind.ParseSchedule("@daily", text)
+			return err
+		})
 	case "Deployment":
 		c.rollout(spec, prefix+"spec")
 	case "HorizontalPodAutoscaler":
 		c.scaler(spec, prefix+"spec")
-	case "NetworkPolicy":
-		checkAddresses(spec, prefix+"spec")
 	case "PersistentVolumeClaim":
 		checkClaim(spec, prefix+"spec")
 	case "PodDisruptionBudget":
 		onlyOne(spec, prefix+"spec", "minAvailable", "maxUnavailable")
 		c.share(spec, "minAvailable", prefix+"spec")
 		c.share(spec, "maxUnavailable", prefix+"spec")
-	case "Secret":
-		data := child.template.In("data")
-		for _, name := range data.Order {
-			mustParse(mistake.InvalidBase64, data, name, prefix+"data", func(text string) error {
-				if _, err := base64.StdEncoding.DecodeString(text); err != nil {
-					return errors.New("must be base64: write plain text in stringData")
-				}
-				return nil
-			})
+	case "StatefulSet":
+		claims, _ := spec.Items("volumeClaimTemplates")
+		for i, claim := range claims {
+			checkClaim(claim.In("spec"), fmt.Sprintf("%sspec.volumeClaimTemplates[%d].spec", prefix, i))
 		}
+	case "ConfigMap":
+		checkBase64(child.template.In("binaryData"), prefix+"binaryData", "data")
+	case "Secret":
+		checkBase64(child.template.In("data"), prefix+"data", "stringData")
 	case "Service":
 		if child.gvk.Group == "" { // not that of Knative
 			checkExternalName(spec, prefix+"spec")
@@ -165,38 +166,17 @@ func (c *Checker) scaler(spec *infer.Structure, path string) {
 			c.Report(mistake.UnknownType, target.Fields["apiVersion"].Node, "%s.scaleTargetRef: %v", path, err)
 		}
 	}
-	metrics, _ := spec.Items("metrics")
-	for i, metric := range metrics {
-		for _, source := range metric.Order {
-			kinds := []string{"AverageValue", "Utilization", "Value"}
-			mustParse(mistake.UnsupportedValue, metric.In(source, "target"), "type",
-				fmt.Sprintf("%s.metrics[%d].%s.target", path, i, source), func(text string) error {
-					if slices.Contains(kinds, text) {
-						return nil
-					}
-					return fmt.Errorf("%q must be one of %s%s", text, strings.Join(kinds, ", "),
-						types.DidYouMean(text, kinds))
-				})
-		}
-	}
 }
 
-// checkAddresses checks the ranges of addresses of a NetworkPolicy.
-func checkAddresses(spec *infer.Structure, path string) {
-	for direction, field := range map[string]string{"ingress": "from", "egress": "to"} {
-		rules, _ := spec.Items(direction)
-		for i, rule := range rules {
-			peers, _ := rule.Items(field)
-			for j, peer := range peers {
-				mustParse(mistake.InvalidCIDR, peer.In("ipBlock"), "cidr",
-					fmt.Sprintf("%s.%s[%d].%s[%d].ipBlock", path, direction, i, field, j), func(text string) error {
-						if _, err := netip.ParsePrefix(text); err != nil {
-							return fmt.Errorf("%q is not a range of addresses like \"10.0.0.0/8\"", text)
-						}
-						return nil
-					})
+// checkBase64 checks values that are not shown, since they may be secret.
+func checkBase64(data *infer.Structure, path, forText string) {
+	for _, name := range data.Order {
+		mustParse(mistake.InvalidBase64, data, name, path, func(text string) error {
+			if _, err := base64.StdEncoding.DecodeString(text); err != nil {
+				return errors.New("must be base64: write plain text in " + forText)
 			}
-		}
+			return nil
+		})
 	}
 }
 

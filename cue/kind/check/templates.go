@@ -127,6 +127,9 @@ func (f *fitter) checkStruct(structs, others []infer.Part, want *types.Type, pat
 	for _, name := range s.Order {
 		m := s.Fields[name]
 		field := want.Field(name)
+		if reason := want.MalformedKey(name); reason != "" && !m.Constraint {
+			f.Report(mistake.InvalidValue, m.Node, "%s: %q: %s", path, name, reason)
+		}
 		switch {
 		case field != nil:
 			f.checkAt(m.Parts, field, path+"."+name, m.Node)
@@ -311,6 +314,8 @@ func (f *fitter) checkText(p infer.Part, text string, want *types.Type, path str
 			f.Report(mistake.InvalidQuantity, p.Node(), "%s: %q is not a quantity like 100m, 0.5, 128Mi or 1Gi", path,
 				text)
 		}
+	case want.Malformed(text) != "":
+		f.Report(mistake.InvalidValue, p.Node(), "%s: %q: %s", path, text, want.Malformed(text))
 	case len(want.Enum) > 0 && text != "" && !slices.Contains(want.Enum, text):
 		f.Report(mistake.UnsupportedValue, p.Node(), "%s: %q must be one of %s%s", path, text,
 			strings.Join(want.Enum, ", "), types.DidYouMean(text, want.Enum))

@@ -38,8 +38,9 @@ func Together(lists []Part) (groups [][]Part) {
 	return groups
 }
 
-// Rows returns the items of list literals that are unified, each with what it is unified from. If there are loops in
-// them, it is not known which items belong together: then each is a row of its own, and partial.
+// Rows returns the items of list literals that are unified, each with what it is unified from: also what a list says of
+// all further items, as in [...{image: "nginx"}]. If there are loops in them, it is not known which items belong
+// together: then each is a row of its own, and partial.
 func Rows(r *Reader, lists []Part) (rows [][]Part) {
 	loops := slices.ContainsFunc(lists, func(p Part) bool {
 		list, ok := p.Expr.(*ast.ListLit)
@@ -60,6 +61,17 @@ func Rows(r *Reader, lists []Part) (rows [][]Part) {
 				rows[i] = append(rows[i], item)
 			default:
 				rows = append(rows, []Part{item})
+			}
+		}
+	}
+	for _, p := range lists {
+		list, ok := p.Expr.(*ast.ListLit)
+		if !ok || loops || len(list.Elts) == 0 {
+			continue
+		}
+		if further, ok := list.Elts[len(list.Elts)-1].(*ast.Ellipsis); ok && further.Type != nil {
+			for i := len(list.Elts) - 1; i < len(rows); i++ {
+				rows[i] = append(rows[i], p.With(further.Type))
 			}
 		}
 	}

@@ -54,6 +54,25 @@ type Member struct {
 	Constraint bool
 }
 
+// Together returns the parts of a field for when it exists. What is in an if that is not around all of them is
+// conditional.
+func (m *Member) Together() []Part {
+	parts := slices.Clone(m.Parts)
+	for i, p := range parts {
+		parts[i].Conditional = p.Conditional || slices.ContainsFunc(p.Conditions, func(c ast.Expr) bool {
+			return slices.ContainsFunc(m.Parts, func(other Part) bool { return !other.isIn(c) })
+		})
+	}
+	return parts
+}
+
+// isIn reports whether one of the ifs around a part has a condition.
+func (p Part) isIn(condition ast.Expr) bool {
+	return slices.ContainsFunc(p.Conditions, func(c ast.Expr) bool {
+		return c == condition || syntax.SourceOf(c) == syntax.SourceOf(condition)
+	})
+}
+
 // Gather collects the fields of a struct from all that it consists of. The clauses of
 // comprehensions are checked on the way.
 func (r *Reader) Gather(parts []Part) *Structure {
@@ -272,7 +291,7 @@ func (s *Structure) In(path ...string) *Structure {
 	for _, name := range path {
 		var parts []Part
 		if m := s.Fields[name]; m != nil {
-			parts = slices.Clone(m.Parts)
+			parts = m.Together()
 		}
 		s = s.reader.Gather(parts)
 	}

@@ -87,7 +87,6 @@ const (
 	InvalidQuantity     Check = "invalid-quantity"
 	InvalidPercentage   Check = "invalid-percentage"
 	InvalidBase64       Check = "invalid-base64"
-	InvalidCIDR         Check = "invalid-cidr"
 	DuplicateItem       Check = "duplicate-item"
 	MutuallyExclusive   Check = "mutually-exclusive"
 	MinimumAboveMaximum Check = "minimum-above-maximum"
@@ -96,6 +95,7 @@ const (
 	SelectorMismatch    Check = "selector-mismatch"
 	SelectorWithoutPods Check = "selector-without-pods"
 	RemovedVolume       Check = "removed-volume"
+	InvalidValue        Check = "invalid-value"
 )
 
 // Expressions.

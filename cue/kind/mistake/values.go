@@ -48,14 +48,9 @@ var values = Group{"Fields and values", "children.md", []Explanation{
 		`maxSurge: "25"`, `maxSurge: "25%"`,
 	},
 	{
-		InvalidBase64, "The values in `data` of a Secret are base64.",
-		"Write plain text into `stringData`.",
+		InvalidBase64, "The values in `data` of a Secret and in `binaryData` of a ConfigMap are base64.",
+		"Write plain text into `stringData`, or into `data` of the ConfigMap.",
 		`data: password: "secret!"`, `stringData: password: "secret!"`,
-	},
-	{
-		InvalidCIDR, "An `ipBlock` needs a range of addresses.",
-		"Add the length of the prefix. A single IPv4 address has `/32`.",
-		`cidr: "10.0.0.1"`, `cidr: "10.0.0.1/32"`,
 	},
 	{
 		DuplicateItem, "Two items of a list have the same key. Kubernetes keeps one of them, or rejects the list.",
@@ -104,5 +99,11 @@ var values = Group{"Fields and values", "children.md", []Explanation{
 		"Use `persistentVolumeClaim` or `csi`, and `image` or `emptyDir` instead of `gitRepo`.",
 		`volumes: [{name: "disk", awsElasticBlockStore: volumeID: "vol-1"}]`,
 		`volumes: [{name: "disk", persistentVolumeClaim: claimName: "disk"}]`,
+	},
+	{
+		InvalidValue,
+		"The API server rejects this value whatever the object is.",
+		"Write a value that the message allows.",
+		`ports: [{name: "http_metrics", containerPort: 80}]`, `ports: [{name: "http-metrics", containerPort: 80}]`,
 	},
 }}

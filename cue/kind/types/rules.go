@@ -2,45 +2,235 @@ package types
 
 import (
 	"maps"
+	"math"
+	"net/netip"
 	"slices"
 	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ports are the fields that are port numbers, with the lowest. OpenAPI does not tell; the source is
-// pkg/apis/core/validation and pkg/apis/networking/validation of Kubernetes.
-var ports = map[string]map[string]float64{
-	"io.k8s.api.core.v1.ContainerPort":            {"containerPort": 1, "hostPort": 0},
-	"io.k8s.api.core.v1.ServicePort":              {"port": 1, "targetPort": 1, "nodePort": 0},
-	"io.k8s.api.core.v1.HTTPGetAction":            {"port": 1},
-	"io.k8s.api.core.v1.TCPSocketAction":          {"port": 1},
-	"io.k8s.api.core.v1.GRPCAction":               {"port": 1},
-	"io.k8s.api.core.v1.EndpointPort":             {"port": 1},
-	"io.k8s.api.networking.v1.ServiceBackendPort": {"number": 0},
+// The rules below are those of fields that OpenAPI does not tell, by definition, without the part of its name before
+// the group. Their source is the validation of Kubernetes, in pkg/apis: what all supported versions reject.
+
+// nonNegative are numbers that may be 0, and no less.
+var nonNegative = map[string][]string{
+	"apps.v1.DaemonSetSpec": {"minReadySeconds", "revisionHistoryLimit"},
+	"apps.v1.DeploymentSpec": {
+		"minReadySeconds", "progressDeadlineSeconds", "replicas", "revisionHistoryLimit",
+	},
+	"apps.v1.ReplicaSetSpec":                     {"minReadySeconds", "replicas"},
+	"apps.v1.RollingUpdateStatefulSetStrategy":   {"partition"},
+	"apps.v1.StatefulSetOrdinals":                {"start"},
+	"apps.v1.StatefulSetSpec":                    {"minReadySeconds", "replicas", "revisionHistoryLimit"},
+	"autoscaling.v2.HorizontalPodAutoscalerSpec": {"minReplicas"},
+	"batch.v1.CronJobSpec": {
+		"failedJobsHistoryLimit", "startingDeadlineSeconds", "successfulJobsHistoryLimit",
+	},
+	"batch.v1.JobSpec": {"activeDeadlineSeconds", "backoffLimit", "backoffLimitPerIndex", "completions",
+		"maxFailedIndexes", "parallelism", "ttlSecondsAfterFinished"},
 }
 
-const highestPort = 65535
+// bound is the range of a number: up to that of its format, if the highest is 0.
+type bound struct{ lowest, highest float64 }
+
+var port = bound{1, 65535}
+
+var bounds = map[string]map[string]bound{
+	"autoscaling.v2.HPAScalingPolicy":            {"periodSeconds": {1, 1800}, "value": {lowest: 1}},
+	"autoscaling.v2.HPAScalingRules":             {"stabilizationWindowSeconds": {0, 3600}},
+	"autoscaling.v2.HorizontalPodAutoscalerSpec": {"maxReplicas": {lowest: 1}},
+	"autoscaling.v2.MetricTarget":                {"averageUtilization": {lowest: 1}},
+	"core.v1.ClientIPConfig":                     {"timeoutSeconds": {1, 86400}},
+	"core.v1.ContainerPort":                      {"containerPort": port, "hostPort": {0, port.highest}},
+	"core.v1.EndpointPort":                       {"port": port},
+	"core.v1.GRPCAction":                         {"port": port},
+	"core.v1.HTTPGetAction":                      {"port": port},
+	"core.v1.PreferredSchedulingTerm":            {"weight": {1, 100}},
+	"core.v1.ServicePort": {
+		"port": port, "targetPort": {0, port.highest}, "nodePort": {0, port.highest},
+	},
+	"core.v1.TCPSocketAction":          {"port": port},
+	"core.v1.TopologySpreadConstraint": {"maxSkew": {lowest: 1}, "minDomains": {lowest: 1}},
+	"core.v1.WeightedPodAffinityTerm":  {"weight": {1, 100}},
+	"networking.v1.NetworkPolicyPort":  {"port": port, "endPort": port},
+	"networking.v1.ServiceBackendPort": {"number": {0, port.highest}},
+	"scheduling.v1.PriorityClass":      {"value": {math.MinInt32, 1e9}},
+}
+
+// words are all values that a text may have.
+var words = map[string]map[string][]string{
+	"apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy": {
+		"whenDeleted": {"Retain", "Delete"}, "whenScaled": {"Retain", "Delete"},
+	},
+	"autoscaling.v2.HPAScalingPolicy": {"type": {"Pods", "Percent"}},
+	"autoscaling.v2.HPAScalingRules":  {"selectPolicy": {"Max", "Min", "Disabled"}},
+	"autoscaling.v2.MetricSpec": {
+		"type": {"ContainerResource", "External", "Object", "Pods", "Resource"},
+	},
+	"autoscaling.v2.MetricTarget":                     {"type": {"AverageValue", "Utilization", "Value"}},
+	"batch.v1.PodFailurePolicyOnPodConditionsPattern": {"status": {"True", "False", "Unknown"}},
+	"meta.v1.LabelSelectorRequirement":                {"operator": {"In", "NotIn", "Exists", "DoesNotExist"}},
+	"rbac.v1.RoleRef": {
+		"apiGroup": {rbacv1.GroupName}, "kind": {"Role", "ClusterRole"},
+	},
+	"rbac.v1.Subject": {"kind": {"User", "Group", "ServiceAccount"}},
+}
+
+// set sets the range of a type.
+func (b bound) set(t *Type) {
+	t.Minimum = &b.lowest
+	if b.highest != 0 {
+		t.Maximum = &b.highest
+	}
+}
+
+// form returns what is wrong with a text.
+type form = func(text string) []string
+
+// texts are the forms of texts, and of those in lists.
+var texts = map[string]map[string]form{
+	"apps.v1.StatefulSetSpec":                    {"serviceName": optional(validation.IsDNS1123Label)},
+	"autoscaling.v2.CrossVersionObjectReference": {"name": content.IsPathSegmentName},
+	"autoscaling.v2.MetricIdentifier":            {"name": content.IsPathSegmentName},
+	"core.v1.NodeSelectorRequirement":            {"key": validation.IsQualifiedName},
+	"core.v1.PersistentVolumeClaimSpec":          {"storageClassName": optional(validation.IsDNS1123Subdomain)},
+	"core.v1.PodAffinityTerm": {
+		"namespaces": validation.IsDNS1123Label, "topologyKey": validation.IsQualifiedName,
+	},
+	"core.v1.PodDNSConfig": {"nameservers": address},
+	"meta.v1.LabelSelectorRequirement": {
+		"key": validation.IsQualifiedName, "values": validation.IsValidLabelValue,
+	},
+	"networking.v1.HTTPIngressPath":       {"path": absolute},
+	"networking.v1.IPBlock":               {"cidr": addresses, "except": addresses},
+	"networking.v1.IngressRule":           {"host": optional(host)},
+	"networking.v1.IngressServiceBackend": {"name": validation.IsDNS1123Label},
+	"networking.v1.IngressSpec":           {"ingressClassName": validation.IsDNS1123Subdomain},
+	"networking.v1.IngressTLS": {
+		"hosts": host, "secretName": optional(validation.IsDNS1123Subdomain),
+	},
+	"networking.v1.NetworkPolicyPort":  {"port": validation.IsValidPortName},
+	"networking.v1.ServiceBackendPort": {"name": optional(validation.IsValidPortName)},
+}
+
+// forms are those of the names and the values of the fields of a map.
+type forms struct{ key, value form }
+
+var labels = forms{validation.IsQualifiedName, validation.IsValidLabelValue}
+
+var mapped = map[string]map[string]forms{
+	"core.v1.ConfigMap":     {"binaryData": {key: validation.IsConfigMapKey}, "data": {key: validation.IsConfigMapKey}},
+	"core.v1.PodSpec":       {"nodeSelector": labels},
+	"core.v1.Secret":        {"data": {key: validation.IsConfigMapKey}, "stringData": {key: validation.IsConfigMapKey}},
+	"core.v1.ServiceSpec":   {"selector": labels},
+	"meta.v1.LabelSelector": {"matchLabels": labels},
+	"meta.v1.ObjectMeta": {
+		"annotations": {key: func(key string) []string { return validation.IsQualifiedName(strings.ToLower(key)) }},
+		"labels":      labels,
+	},
+}
+
+// optional lets a text be empty.
+func optional(f form) form {
+	return func(text string) []string {
+		if text == "" {
+			return nil
+		}
+		return f(text)
+	}
+}
+
+// host is the form of a host of an Ingress.
+func host(text string) []string {
+	if strings.HasPrefix(text, "*") {
+		return validation.IsWildcardDNS1123Subdomain(text)
+	}
+	return validation.IsDNS1123Subdomain(text)
+}
+
+// address is the form of the address of a host.
+func address(text string) []string {
+	if _, err := netip.ParseAddr(text); err != nil {
+		return []string{`must be an address like "10.0.0.1"`}
+	}
+	return nil
+}
+
+// addresses is the form of a range of addresses.
+func addresses(text string) []string {
+	if _, err := netip.ParsePrefix(text); err != nil {
+		return []string{`must be a range of addresses like "10.0.0.0/8"`}
+	}
+	return nil
+}
+
+// absolute is the form of a path of an Ingress.
+func absolute(text string) []string {
+	if text != "" && !strings.HasPrefix(text, "/") {
+		return []string{"must be an absolute path"}
+	}
+	return nil
+}
 
 // restartPolicies are those of the Pods of workloads, by the definition of the workload's spec. The
 // source is the validation of Pod templates in pkg/apis/apps/validation and pkg/apis/batch/validation
 // of Kubernetes: a Job states its policy, because the default, Always, is not allowed.
 var restartPolicies = map[string][]string{
-	"io.k8s.api.batch.v1.JobSpec":                  {"Never", "OnFailure"},
-	"io.k8s.api.apps.v1.DeploymentSpec":            {"Always"},
-	"io.k8s.api.apps.v1.StatefulSetSpec":           {"Always"},
-	"io.k8s.api.apps.v1.DaemonSetSpec":             {"Always"},
-	"io.k8s.api.apps.v1.ReplicaSetSpec":            {"Always"},
-	"io.k8s.api.core.v1.ReplicationControllerSpec": {"Always"},
+	"batch.v1.JobSpec":                  {"Never", "OnFailure"},
+	"apps.v1.DeploymentSpec":            {"Always"},
+	"apps.v1.StatefulSetSpec":           {"Always"},
+	"apps.v1.DaemonSetSpec":             {"Always"},
+	"apps.v1.ReplicaSetSpec":            {"Always"},
+	"core.v1.ReplicationControllerSpec": {"Always"},
 }
 
+// definitionPrefixes are what a definition has before its group.
+var definitionPrefixes = []string{"io.k8s.api.", "io.k8s.apimachinery.pkg.apis."}
+
 // refine adds rules that OpenAPI does not have to a definition.
-func (r *reader) refine(name string, t *Type) {
-	for field, lowest := range ports[name] {
+func (r *reader) refine(definition string, t *Type) {
+	i := slices.IndexFunc(definitionPrefixes, func(prefix string) bool { return strings.HasPrefix(definition, prefix) })
+	if i < 0 {
+		return
+	}
+	name := definition[len(definitionPrefixes[i]):]
+	change := func(field string, change func(*Type)) {
 		if known := t.Fields[field]; known != nil {
-			highest := float64(highestPort)
-			port := *known
-			port.Minimum, port.Maximum = &lowest, &highest
-			t.Fields[field] = &port
+			changed := *known
+			change(&changed)
+			t.Fields[field] = &changed
 		}
+	}
+	for field, p := range r.definitions[definition].Properties {
+		if p.Format == "int32" {
+			change(field, bound{math.MinInt32, math.MaxInt32}.set)
+		}
+	}
+	for _, field := range nonNegative[name] {
+		change(field, bound{}.set)
+	}
+	for field, bound := range bounds[name] {
+		change(field, bound.set)
+	}
+	for field, words := range words[name] {
+		change(field, func(t *Type) { t.Enum = words })
+	}
+	for field, form := range texts[name] {
+		change(field, func(t *Type) {
+			if t.Items == nil {
+				t.Form = form
+			} else {
+				t.Items = &Type{Values: String, Form: form}
+			}
+		})
+	}
+	for field, forms := range mapped[name] {
+		change(field, func(t *Type) {
+			t.KeyForm, t.Others = forms.key, &Type{Values: t.Others.Values, Form: forms.value}
+		})
 	}
 	allowed := restartPolicies[name]
 	template := t.Fields["template"]

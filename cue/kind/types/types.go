@@ -73,6 +73,10 @@ type Type struct {
 	HasDefault bool
 	// Quantity means that a string is a quantity, like 100m or 1Gi.
 	Quantity bool
+	// Form returns what is wrong with a string; nil if any is right.
+	Form func(string) []string
+	// KeyForm returns what is wrong with the name of a field; nil if any is right.
+	KeyForm func(string) []string
 }
 
 // Unknown is the type of values of which nothing is known.
@@ -110,3 +114,16 @@ func (t *Type) Item() *Type {
 
 // PathNamed are kinds whose names may have other letters, such as system:node.
 var PathNamed = []string{"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+
+// Malformed returns what is wrong with the form of a string; empty if nothing is.
+func (t *Type) Malformed(text string) string { return malformed(t.Form, text) }
+
+// MalformedKey returns what is wrong with the name of a field; empty if nothing is.
+func (t *Type) MalformedKey(name string) string { return malformed(t.KeyForm, name) }
+
+func malformed(form func(string) []string, text string) string {
+	if form == nil {
+		return ""
+	}
+	return strings.Join(form(text), "; ")
+}

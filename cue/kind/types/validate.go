@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,6 +23,9 @@ func (t *Type) Validate(value any, path *field.Path) field.ErrorList {
 	switch value := value.(type) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if reason := t.MalformedKey(name); reason != "" {
+				errs = append(errs, field.Invalid(path, name, reason))
+			}
 			if f := t.Field(name); f != nil {
 				errs = append(errs, f.Validate(value[name], path.Child(name))...)
 				continue
@@ -47,6 +51,9 @@ func (t *Type) Validate(value any, path *field.Path) field.ErrorList {
 		if len(t.Enum) > 0 && value != "" && !slices.Contains(t.Enum, value) {
 			errs = append(errs, field.NotSupported(path, value, t.Enum))
 		}
+		if reason := t.Malformed(value); reason != "" {
+			errs = append(errs, field.Invalid(path, value, reason))
+		}
 		if _, err := resource.ParseQuantity(value); t.Quantity && err != nil {
 			errs = append(errs, field.Invalid(path, value, "must be a quantity like 100m, 0.5, 128Mi or 1Gi"))
 		}
@@ -67,14 +74,17 @@ func (t *Type) OutOfBounds(number any) string {
 	}
 	switch tooLow, tooHigh := t.Minimum != nil && n < *t.Minimum, t.Maximum != nil && n > *t.Maximum; {
 	case (tooLow || tooHigh) && t.Minimum != nil && t.Maximum != nil:
-		return fmt.Sprintf("must be between %v and %v", *t.Minimum, *t.Maximum)
+		return fmt.Sprintf("must be between %s and %s", plain(*t.Minimum), plain(*t.Maximum))
 	case tooLow:
-		return fmt.Sprintf("must be at least %v", *t.Minimum)
+		return "must be at least " + plain(*t.Minimum)
 	case tooHigh:
-		return fmt.Sprintf("must be at most %v", *t.Maximum)
+		return "must be at most " + plain(*t.Maximum)
 	}
 	return ""
 }
+
+// plain writes a number without an exponent.
+func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // kindOf returns the kind of a value; that of an integer may be any of Go's.
 func kindOf(value any) Values {
