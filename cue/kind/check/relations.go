@@ -82,7 +82,7 @@ func mustParse(check mistake.Check, s *infer.Structure, name, path string, parse
 func onlyOne(s *infer.Structure, path string, names ...string) {
 	var set []string
 	for _, name := range names {
-		if m := s.Fields[name]; m != nil && m.Certain {
+		if s.Has(name) {
 			set = append(set, name)
 		}
 	}
@@ -96,7 +96,7 @@ func onlyOne(s *infer.Structure, path string, names ...string) {
 func (c *Checker) rollout(spec *infer.Structure, path string) {
 	strategy := spec.In("strategy")
 	path += ".strategy.rollingUpdate"
-	if kind, _ := strategy.Text("type"); kind == "Recreate" && strategy.Fields["rollingUpdate"] != nil {
+	if kind, _ := strategy.Text("type"); kind == "Recreate" && strategy.Has("rollingUpdate") {
 		c.Report(mistake.MutuallyExclusive, strategy.Fields["rollingUpdate"].Node,
 			"%s: cannot be set with the type Recreate: remove one of them", path)
 	}

@@ -270,6 +270,12 @@ func (s *Structure) Literal(name string) any {
 	return s.reader.Unified(slices.Clone(m.Parts)).Literal
 }
 
+// Has reports whether it has a field whatever the object is; null is none.
+func (s *Structure) Has(name string) bool {
+	m := s.Fields[name]
+	return m != nil && m.Certain && s.reader.Unified(slices.Clone(m.Parts)).Kinds() != types.Null
+}
+
 // OnlyText returns a field that is the same text for all objects, whichever ifs hold.
 func (s *Structure) OnlyText(name string) (text string, ok bool) {
 	m := s.Fields[name]

@@ -135,7 +135,7 @@ import "fescue.dev/cue/contract"
 }
 `
 
-// eitherValues has Pods with fields that exclude each other, each in an if of its own.
+// eitherValues has children with fields that exclude each other, each in an if of its own, or one of them null.
 const eitherValues = `
 package k
 
@@ -151,6 +151,19 @@ import "fescue.dev/cue/contract"
 	object!: #G
 	observed: _
 	names: plural: "gs"
+	children: web: template: {
+		apiVersion: "apps/v1"
+		kind:       "Deployment"
+		spec: strategy: {type: "Recreate", rollingUpdate: null}
+		spec: selector: matchLabels: a: "b"
+		spec: template: metadata: labels: a: "b"
+		spec: template: spec: containers: [{name: "a", image: "nginx", livenessProbe: {exec: null, tcpSocket: port: 80}}]
+	}
+	children: budget: template: {
+		apiVersion: "policy/v1"
+		kind:       "PodDisruptionBudget"
+		spec: {minAvailable: 1, maxUnavailable: null, selector: matchLabels: a: "b"}
+	}
 	_probe: {if object.spec.open {httpGet: port: 80}, if !object.spec.open {tcpSocket: port: 80}}
 	children: pod: template: {
 		apiVersion: "v1"
@@ -201,7 +214,7 @@ func TestValidKindsHaveNoMistakes(t *testing.T) {
 		require.Len(t, next, 3)
 		require.Equal(t, kind.TransitionFacts{To: "C", When: `object.spec.ready == "c"`}, next[1])
 	})
-	t.Run("values of Pods in ifs", func(t *testing.T) {
+	t.Run("values in ifs, and null", func(t *testing.T) {
 		t.Parallel()
 		kinds, err := draftsOf(t, eitherValues)
 		require.NoError(t, err)
