@@ -397,15 +397,6 @@ func checkPodSelector(child *checkedChild) {
 	}
 }
 
-// podTemplates are where the built-in workloads have their Pod templates.
-var podTemplates = map[string][]string{
-	"Pod": {}, "Deployment": {"spec", "template"}, "StatefulSet": {"spec", "template"},
-	"DaemonSet":  {"spec", "template"},
-	"ReplicaSet": {"spec", "template"}, "Job": {"spec", "template"},
-	"CronJob":               {"spec", "jobTemplate", "spec", "template"},
-	"ReplicationController": {"spec", "template"},
-}
-
 // isBuiltIn reports whether Kubernetes itself serves a kind.
 func isBuiltIn(gvk apischema.GroupVersionKind) bool {
 	return !strings.Contains(gvk.Group, ".") || strings.HasSuffix(gvk.Group, ".k8s.io") &&

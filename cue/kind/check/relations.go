@@ -25,7 +25,7 @@ func (c *Checker) relations(child *checkedChild) {
 		return
 	}
 	prefix := child.path + ".template."
-	if way, ok := podTemplates[child.gvk.Kind]; ok {
+	if way, ok := types.PodTemplate(child.gvk.GroupKind()); ok {
 		checkPod(child, way, prefix)
 		path := strings.Join(append([]string{child.path, "template"}, way...), ".")
 		c.podValues(child.template.In(way...), child.node, path)

@@ -66,7 +66,7 @@ func podsOf(children []*checkedChild) (pods []childPods) {
 		if !child.known || !isBuiltIn(child.gvk) {
 			return nil
 		}
-		way, ok := podTemplates[child.gvk.Kind]
+		way, ok := types.PodTemplate(child.gvk.GroupKind())
 		if !ok {
 			continue
 		}

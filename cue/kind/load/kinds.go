@@ -6,14 +6,17 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/check"
+	"github.com/fescue-dev/fescue/cue/kind/podrules"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -135,7 +138,8 @@ func addTypesOf(known *types.Catalog, drafts []Draft) {
 }
 
 // ValidateChild returns what in a child does not fit its type, as far as it is known, and whether its
-// name can be one. Its status, which others write, is left out.
+// name can be one; and why the API server rejects the Pods that it is or has as a template. Its status, which others
+// write, is left out.
 func (c *Kinds) ValidateChild(child map[string]any) field.ErrorList {
 	u := &unstructured.Unstructured{Object: child}
 	var errs field.ErrorList
@@ -152,7 +156,29 @@ func (c *Kinds) ValidateChild(child map[string]any) field.ErrorList {
 		delete(child, "status")
 		errs = append(errs, known.Type.Validate(child, nil)...)
 	}
+	if len(errs) == 0 {
+		errs = validatePods(u)
+	}
 	return errs
+}
+
+// validatePods returns why the API server rejects the Pods of an object whatever other webhooks add to them.
+func validatePods(u *unstructured.Unstructured) field.ErrorList {
+	way, ok := types.PodTemplate(u.GroupVersionKind().GroupKind())
+	if !ok {
+		return nil
+	}
+	template, _, err := unstructured.NestedFieldNoCopy(u.Object, way...)
+	content, isStruct := template.(map[string]any)
+	var pod corev1.Pod
+	if err != nil || !isStruct || runtime.DefaultUnstructuredConverter.FromUnstructured(content, &pod) != nil {
+		return nil
+	}
+	var path *field.Path
+	for _, name := range way {
+		path = path.Child(name)
+	}
+	return podrules.ValidatePart(&pod, path)
 }
 
 // ShippedError is the error of a kind in a folder that has the name of one that Fescue ships.

@@ -5,6 +5,8 @@ package types
 
 import (
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Values are kinds of values, as JSON has them.
@@ -126,4 +128,23 @@ func malformed(form func(string) []string, text string) string {
 		return ""
 	}
 	return strings.Join(form(text), "; ")
+}
+
+// podTemplates are where the built-in workloads have their Pod templates.
+var podTemplates = map[schema.GroupKind][]string{
+	{Kind: "Pod"}:                        {},
+	{Kind: "ReplicationController"}:      {"spec", "template"},
+	{Group: "apps", Kind: "DaemonSet"}:   {"spec", "template"},
+	{Group: "apps", Kind: "Deployment"}:  {"spec", "template"},
+	{Group: "apps", Kind: "ReplicaSet"}:  {"spec", "template"},
+	{Group: "apps", Kind: "StatefulSet"}: {"spec", "template"},
+	{Group: "batch", Kind: "CronJob"}:    {"spec", "jobTemplate", "spec", "template"},
+	{Group: "batch", Kind: "Job"}:        {"spec", "template"},
+}
+
+// PodTemplate returns the path of what has the metadata and the spec of Pods in the objects of a type: of a Pod itself,
+// it is empty; ok is false if Kubernetes itself makes no Pods of them.
+func PodTemplate(of schema.GroupKind) (path []string, ok bool) {
+	path, ok = podTemplates[of]
+	return path, ok
 }
