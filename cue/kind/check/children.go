@@ -47,7 +47,7 @@ func (c *Checker) collectChildren() []*checkedChild {
 		s := c.Gather(m.Parts)
 		c.unknownChildren = c.unknownChildren || len(s.Others) > 0
 		for _, name := range s.Order {
-			all = append(all, c.newChild(name, phase, prefix+"."+name, s.Fields[name].Node, s.Fields[name].Parts,
+			all = append(all, c.newChild(s, name, phase, prefix+"."+name, s.Fields[name].Node, s.Fields[name].Parts,
 				!s.Fields[name].Certain))
 		}
 		c.moreChildren = c.moreChildren || s.MayHaveMore()
@@ -55,7 +55,7 @@ func (c *Checker) collectChildren() []*checkedChild {
 			c.naming = true
 			c.Label(d)
 			c.naming = false
-			all = append(all, c.newChild("", phase, prefix+"[…]", d.Label, []infer.Part{d.Value}, true))
+			all = append(all, c.newChild(s, "", phase, prefix+"[…]", d.Label, []infer.Part{d.Value}, true))
 		}
 	}
 	add(c.Definition.Fields["children"], "", "children")
@@ -93,21 +93,22 @@ func (c *Checker) collectChildren() []*checkedChild {
 	return all
 }
 
+// newChild returns a child among those of a structure.
 func (c *Checker) newChild(
-	name, phase, path string, node ast.Node, parts []infer.Part, conditional bool,
+	in *infer.Structure, name, phase, path string, node ast.Node, parts []infer.Part, conditional bool,
 ) *checkedChild {
 	child := &checkedChild{name: name, phase: phase, path: path, node: node, conditional: conditional}
 	child.beyond = slices.ContainsFunc(parts, func(p infer.Part) bool { return p.Beyond })
 	if conditional && len(parts) == 1 {
 		child.conditions = parts[0].Conditions
 	}
-	child.body = c.Gather(parts)
+	child.body = in.Within(parts)
 	template := child.body.Fields["template"]
 	if template == nil {
 		child.template = c.Gather(nil)
 		return child
 	}
-	child.template = c.Gather(template.Parts)
+	child.template = child.body.Within(template.Parts)
 	apiVersion, okVersion := child.template.Text("apiVersion")
 	kindName, okKind := child.template.Text("kind")
 	if !okVersion || !okKind {

@@ -29,7 +29,7 @@ func checkPod(child *checkedChild, way []string, prefix string) {
 			checkEnvironment(container, at)
 			checkProbes(container, at)
 			checkResources(container, at)
-			if container.IsStruct && container.Fields["image"] == nil && !container.IsOpen() {
+			if container.IsStruct && container.Fields["image"] == nil && !container.Referred && !container.IsOpen() {
 				container.Report(mistake.MissingField, container.Literals[0], "%s.image: is missing: Kubernetes requires it", at)
 			}
 		}
@@ -100,6 +100,9 @@ func checkProbes(container *infer.Structure, path string) {
 func checkResources(container *infer.Structure, path string) {
 	resources := container.In("resources")
 	requests, limits := resources.In("requests"), resources.In("limits")
+	if !resources.Has("requests") || !resources.Has("limits") {
+		return
+	}
 	for _, name := range requests.Order {
 		limit, err := resource.ParseQuantity(fmt.Sprint(limits.Literal(name)))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/token"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -21,7 +22,9 @@ import (
 func (c *Checker) podValues(pod *infer.Structure, at ast.Node, path string) {
 	known := &constant{node: at, path: path}
 	c.Quietly(func() {
-		known.fields = map[string]*constant{"spec": constants{c.fitter}.structure(pod.In("spec"), path+".spec", "spec")}
+		spec := pod.In("spec")
+		of := constants{c.fitter, spec.Referred}
+		known.fields = map[string]*constant{"spec": of.structure(spec, path+".spec", "spec")}
 	})
 	value, _ := known.value().(map[string]any)
 	var part corev1.Pod
@@ -98,7 +101,11 @@ func (c *constant) at(path string) (of *constant, rest string) {
 }
 
 // constants finds what of a value is the same for all objects.
-type constants struct{ *fitter }
+type constants struct {
+	*fitter
+	// referred means that the value is not written in place: what it is unified with may add to any struct in it.
+	referred bool
+}
 
 // additive are the structs in a Pod of which any part can be told to be invalid: what is added to them makes nothing
 // valid. Of all others, nothing is known if anything is not. A container is one only without its image, by which
@@ -108,7 +115,8 @@ var additive = regexp.MustCompile(`^spec(\.(initC|c)ontainers\[\])?$`)
 // structure returns what is the same for all objects in a struct at a path in a Pod, without indices; nil if nothing is
 // known of it.
 func (c constants) structure(s *infer.Structure, path, inPod string) *constant {
-	known := &constant{path: path, fields: make(map[string]*constant), isPart: s.IsOpen()}
+	c.referred = c.referred || s.Referred || len(s.Others) > 0
+	known := &constant{path: path, fields: make(map[string]*constant), isPart: c.referred || s.IsOpen()}
 	for _, name := range s.Order {
 		m := s.Fields[name]
 		if m.Constraint || name == "nodeSelector" && inPod == "spec" { // as labels
@@ -146,6 +154,7 @@ func (c constants) of(parts []infer.Part, path, inPod string) *constant {
 	defer c.Leave()
 	var structs, lists, others []infer.Part
 	for _, p := range parts {
+		c.referred = c.referred || p.Partial || !isWritten(p.Expr)
 		c.sort(p, &structs, &lists, &others)
 	}
 	var known *constant
@@ -181,4 +190,17 @@ func (c constants) list(lists []infer.Part, path, inPod string) *constant {
 		known.isPart = known.isPart || of.isPart
 	}
 	return known
+}
+
+// isWritten reports whether a struct or a list is written in place.
+func isWritten(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.StructLit, *ast.ListLit:
+		return true
+	case *ast.ParenExpr:
+		return isWritten(e.X)
+	case *ast.BinaryExpr:
+		return e.Op == token.AND && isWritten(e.X) && isWritten(e.Y)
+	}
+	return false
 }

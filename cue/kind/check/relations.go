@@ -21,7 +21,7 @@ import (
 // relations checks what the fields of a child have to do with each other, and texts of a form that no
 // schema states: what the API server checks in addition, as far as it is the same for all objects.
 func (c *Checker) relations(child *checkedChild) {
-	if !child.known {
+	if !child.known || !isBuiltIn(child.gvk) {
 		return
 	}
 	prefix := child.path + ".template."

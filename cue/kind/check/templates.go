@@ -53,7 +53,11 @@ func (f *fitter) checkAt(parts []infer.Part, want *types.Type, path string, at a
 	if len(lists) > 0 {
 		f.checkList(lists, want, path, at)
 	}
+	isKnown := f.Unified(others).Literal != nil
 	for _, p := range others {
+		if isKnown && len(f.Infer(p).Alternatives) > 0 {
+			continue // it is none of the other alternatives
+		}
 		f.checkValue(p, want, path, len(structs)+len(lists) > 0)
 	}
 }
@@ -169,17 +173,19 @@ func (f *fitter) checkList(lists []infer.Part, want *types.Type, path string, pl
 		f.Report(mistake.WrongType, place, "%s: must be %s, not a list", path, infer.Article(want.Values))
 		return
 	}
-	seen := make(map[string]bool)
-	for i, item := range infer.Rows(f.Reader, lists) {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		f.check(item, want.Item(), at)
-		if len(want.Keys) == 0 || item[0].Conditional || item[0].Partial {
-			continue
-		}
-		if key, known := f.keyOf(item, want.Keys); known && seen[key] {
-			f.Report(mistake.DuplicateItem, item[0].Node(), "%s: a second item with %s", at, key)
-		} else if known {
-			seen[key] = true
+	for _, together := range infer.Together(lists) {
+		seen := make(map[string]bool)
+		for i, item := range infer.Rows(f.Reader, together) {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			f.check(item, want.Item(), at)
+			if len(want.Keys) == 0 || item[0].Conditional || item[0].Partial {
+				continue
+			}
+			if key, known := f.keyOf(item, want.Keys); known && seen[key] {
+				f.Report(mistake.DuplicateItem, item[0].Node(), "%s: a second item with %s", at, key)
+			} else if known {
+				seen[key] = true
+			}
 		}
 	}
 }
@@ -189,15 +195,11 @@ func (f *fitter) keyOf(item []infer.Part, keys []string) (string, bool) {
 	s := f.Gather(item)
 	var texts []string
 	for _, name := range keys {
-		m := s.Fields[name]
-		if m == nil {
+		value := s.Literal(name)
+		if value == nil {
 			return "", false
 		}
-		v := f.Unified(m.Parts)
-		if v.Literal == nil {
-			return "", false
-		}
-		texts = append(texts, fmt.Sprintf("%s %v", name, v.Literal))
+		texts = append(texts, fmt.Sprintf("%s %v", name, value))
 	}
 	return strings.Join(texts, ", "), true
 }
@@ -213,6 +215,7 @@ func (f *fitter) checkValue(p infer.Part, want *types.Type, path string, embedde
 		if list, ok := e.X.(*ast.ListLit); ok { // [if c {a}, b][0]
 			for _, item := range f.Items(p, list) {
 				item.Conditional = true
+				item.Partial = item.Partial || embedded
 				f.check([]infer.Part{item}, want, path)
 			}
 			return

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"slices"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
@@ -120,19 +121,24 @@ func (r *Reader) ofList(p Part, e *ast.CallExpr, name string) (Value, bool) {
 		if !ok {
 			break
 		}
-		var parts []Part
+		all := &ast.ListLit{Lbrack: joined.Lbrack, Rbrack: joined.Rbrack}
 		for _, item := range r.Items(p, joined) {
 			list, ok := Unembedded(item).Expr.(*ast.ListLit)
-			if !ok {
+			if !ok || item.Conditional {
 				return Value{}, false
 			}
-			parts = append(parts, item.With(list))
+			all.Elts = append(all.Elts, list.Elts...)
 		}
-		if len(parts) > 0 {
-			return Value{Type: types.Of(types.List), Parts: parts}, true
+		if len(all.Elts) > 0 {
+			return Value{Type: types.Of(types.List), Parts: []Part{p.With(all)}}, true
 		}
 	case "list.Sort", "list.Take", "list.Drop", "list.Slice", "list.Reverse":
-		return r.Infer(p.With(e.Args[0])), true
+		v := r.Infer(p.With(e.Args[0]))
+		v.Parts = slices.Clone(v.Parts)
+		for i := range v.Parts {
+			v.Parts[i].Partial = true // which items are left, and where, is not known
+		}
+		return v, true
 	}
 	return Value{}, false
 }

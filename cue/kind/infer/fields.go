@@ -96,7 +96,7 @@ func (r *Reader) fieldOfParts(p Part, e ast.Expr, x Value, name string) Value {
 	m := s.Fields[name]
 	switch {
 	case m != nil:
-		return r.reference(p, e, slices.Clone(m.Parts))
+		return r.reference(p, e, m.Together())
 	case len(s.Others) == 1 && len(s.Fields) == 0:
 		return r.field(p, e, r.Infer(s.Others[0]), name)
 	case len(s.Others) > 0 || s.Open || r.tolerant > 0 || !s.IsStruct || r.own[s.Literals[0]]:

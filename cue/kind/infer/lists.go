@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"cuelang.org/go/cue/ast"
-
-	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
 // Together returns which lists of a field exist together. A list in an if is together with those that exist whenever it
@@ -14,9 +12,7 @@ import (
 func Together(lists []Part) (groups [][]Part) {
 	conditions := make([][]string, len(lists))
 	for i, p := range lists {
-		for _, condition := range p.Conditions {
-			conditions[i] = append(conditions[i], syntax.SourceOf(condition))
-		}
+		conditions[i] = p.requires()
 	}
 	// follows means that list j exists whenever list i does.
 	follows := func(i, j int) bool {
@@ -93,7 +89,7 @@ func (s *Structure) Items(name string) (items iter.Seq2[int, *Structure], known 
 	return func(yield func(int, *Structure) bool) {
 		for _, lists := range groups {
 			for i, parts := range Rows(s.reader, lists) {
-				item := s.reader.Gather(parts)
+				item := s.Within(parts)
 				item.Open = item.Open || parts[0].Partial
 				if !yield(i, item) {
 					return

@@ -15,9 +15,10 @@ import (
 type Part struct {
 	Expr ast.Expr
 	In   *build.Instance
-	// Conditional means that an if or a for is around it; Conditions are those of the ifs.
-	Conditional bool
-	Conditions  []ast.Expr
+	// Conditional means that an if or a for is around it; Conditions are those of the ifs, and Loops what the fors go
+	// over.
+	Conditional       bool
+	Conditions, Loops []ast.Expr
 	// Constraint means that it only describes a value: that of an optional or required field.
 	Constraint bool
 	// Partial means that it may be unified with more than is known.
@@ -50,6 +51,22 @@ func (p Part) Node() ast.Node {
 		return p.At
 	}
 	return p.Expr
+}
+
+// within returns the part within what is around another one.
+func (p Part) within(outer Part) Part {
+	p.Conditions, p.Loops = ifs(outer.Conditions, p.Conditions...), ifs(outer.Loops, p.Loops...)
+	return p
+}
+
+// requires returns the sources of what has to hold or to yield for it to exist.
+func (p Part) requires() (sources []string) {
+	for _, e := range slices.Concat(p.Conditions, p.Loops) {
+		if source := syntax.SourceOf(e); !slices.Contains(sources, source) {
+			sources = append(sources, source)
+		}
+	}
+	return sources
 }
 
 // ifs returns the conditions of ifs around others. Each counts once: a value that refers to itself would have twice as

@@ -281,7 +281,11 @@ func (r *Reader) identifier(p Part, e *ast.Ident) Value {
 				return r.reference(p, e, m.Parts) // other conjuncts may add to it
 			}
 		}
-		return r.reference(p, e, p.fields(b.Fields(e.Name)))
+		fields := p.fields(b.Fields(e.Name))
+		for i := range fields {
+			fields[i].Partial = true // where the struct is unified with others
+		}
+		return r.reference(p, e, fields)
 	default:
 		return r.reference(p, e, []Part{p.With(b.Expr)})
 	}
@@ -296,7 +300,7 @@ func (r *Reader) reference(p Part, e ast.Expr, fields []Part) Value {
 	defer delete(r.reading, e)
 	fields = slices.Clone(fields)
 	for i := range fields {
-		fields[i].Conditions = ifs(p.Conditions, fields[i].Conditions...)
+		fields[i] = fields[i].within(p)
 		if fields[i].At == nil && p.At != nil {
 			fields[i].At = p.At
 		}
@@ -320,12 +324,17 @@ func (r *Reader) Resolved(p Part) Value {
 func (r *Reader) Unified(parts []Part) Value {
 	result := Value{Type: types.Unknown, IsType: true}
 	var choices []Part // may have fields as well
+	var maybe []Value  // each in an if of its own
 	for _, p := range parts {
 		v := r.Resolved(p)
 		if len(v.Alternatives) > 0 && len(result.Parts) == 0 {
 			choices = append(choices, p)
 		}
 		switch {
+		case v.Literal != nil && p.Conditional:
+			if !slices.ContainsFunc(maybe, func(other Value) bool { return other.Literal == v.Literal }) {
+				maybe = append(maybe, v)
+			}
 		case v.Literal != nil:
 			return v
 		case len(v.Parts) > 0:
@@ -343,6 +352,9 @@ func (r *Reader) Unified(parts []Part) Value {
 			result.Type.Fields == nil:
 			result.Type = v.Type
 		}
+	}
+	if len(maybe) > 0 {
+		return oneOf(maybe)
 	}
 	return result
 }

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -28,6 +29,9 @@ type Structure struct {
 	Open bool
 	// IsStruct means that there is a struct literal.
 	IsStruct bool
+	// Referred means that some of it is written elsewhere. What that refers to in turn may be more than is known: that
+	// depends on what it is unified with here.
+	Referred bool
 }
 
 // MayHaveMore reports whether it may have fields that are not known.
@@ -58,27 +62,33 @@ type Member struct {
 // conditional.
 func (m *Member) Together() []Part {
 	parts := slices.Clone(m.Parts)
+	if len(parts) == 1 {
+		return parts
+	}
+	around := make(map[string]int) // how many parts require it
+	for _, p := range parts {
+		for _, source := range p.requires() {
+			around[source]++
+		}
+	}
 	for i, p := range parts {
-		parts[i].Conditional = p.Conditional || slices.ContainsFunc(p.Conditions, func(c ast.Expr) bool {
-			return slices.ContainsFunc(m.Parts, func(other Part) bool { return !other.isIn(c) })
-		})
+		isApart := func(source string) bool { return around[source] < len(parts) }
+		parts[i].Conditional = p.Conditional || slices.ContainsFunc(p.requires(), isApart)
 	}
 	return parts
-}
-
-// isIn reports whether one of the ifs around a part has a condition.
-func (p Part) isIn(condition ast.Expr) bool {
-	return slices.ContainsFunc(p.Conditions, func(c ast.Expr) bool {
-		return c == condition || syntax.SourceOf(c) == syntax.SourceOf(condition)
-	})
 }
 
 // Gather collects the fields of a struct from all that it consists of. The clauses of
 // comprehensions are checked on the way.
 func (r *Reader) Gather(parts []Part) *Structure {
-	g := gathering{r, &Structure{reader: r, Fields: make(map[string]*Member)}}
+	g := gathering{Reader: r, to: &Structure{reader: r, Fields: make(map[string]*Member)}}
 	for _, p := range parts {
 		g.collect(p)
+	}
+	for _, m := range g.to.Fields {
+		for i := range m.Parts {
+			m.Parts[i].Partial = m.Parts[i].Partial || g.patterned
+		}
 	}
 	return g.to
 }
@@ -87,6 +97,8 @@ func (r *Reader) Gather(parts []Part) *Structure {
 type gathering struct {
 	*Reader
 	to *Structure
+	// patterned means that a pattern of the author may add to each field.
+	patterned bool
 }
 
 func (g *gathering) collect(p Part) {
@@ -109,12 +121,13 @@ func (g *gathering) collect(p Part) {
 			return
 		}
 	case *ast.CallExpr: // validators of structs, close
-		g.to.Open = true
+		g.to.Open, g.to.Referred = true, true
 		if f, ok := e.Fun.(*ast.Ident); ok && f.Name == "close" && len(e.Args) == 1 {
 			g.collect(p.With(e.Args[0]))
 			return
 		}
 	case *ast.Ident, *ast.SelectorExpr, *ast.IndexExpr:
+		g.to.Referred = true
 		if g.following[e] {
 			g.to.Open = true
 			return
@@ -126,7 +139,7 @@ func (g *gathering) collect(p Part) {
 				inner.Conditional = inner.Conditional || p.Conditional
 				inner.Constraint = inner.Constraint || p.Constraint
 				inner.Beyond = inner.Beyond || p.Beyond
-				inner.Conditions = ifs(p.Conditions, inner.Conditions...)
+				inner = inner.within(p)
 				if inner.At == nil {
 					inner.At = p.Node()
 				}
@@ -179,6 +192,8 @@ func (g *gathering) collectField(p Part, f *ast.Field) {
 	if err != nil {
 		if _, isPattern := label.(*ast.ListLit); !isPattern {
 			g.to.Dynamic = append(g.to.Dynamic, DynamicField{label, value})
+		} else if !p.Constraint && !place.IsLibrary(f.Pos().Filename()) {
+			g.patterned = true
 		}
 		g.to.Open = true
 		return
@@ -226,6 +241,7 @@ func (r *Reader) within(p Part, clauses []ast.Clause, do func(Part)) {
 			if clause.Value != nil {
 				r.variables[clause.Value] = item
 			}
+			p.Loops = ifs(p.Loops, clause.Source)
 		case *ast.IfClause:
 			r.Condition(p.With(clause.Condition))
 			p.Conditions = ifs(p.Conditions, clause.Condition)
@@ -262,18 +278,32 @@ func (s *Structure) Text(name string) (string, bool) {
 
 // Literal returns the value of a field that is the same for all objects: a string, an int64, a float64 or a bool; nil
 // for any other.
-func (s *Structure) Literal(name string) any {
+func (s *Structure) Literal(name string) (value any) {
 	m := s.Fields[name]
 	if m == nil {
 		return nil
 	}
-	return s.reader.Unified(slices.Clone(m.Parts)).Literal
+	for _, p := range m.Parts {
+		literal := s.reader.Resolved(p).Literal
+		if value != nil && literal != nil && literal != value {
+			return nil // each in an if of its own
+		}
+		value = cmp.Or(value, literal)
+	}
+	return value
+}
+
+// Within gathers the fields of a part of the structure.
+func (s *Structure) Within(parts []Part) *Structure {
+	inner := s.reader.Gather(parts)
+	inner.Referred = inner.Referred || s.Referred || len(s.Others) > 0
+	return inner
 }
 
 // Has reports whether it has a field whatever the object is; null is none.
 func (s *Structure) Has(name string) bool {
 	m := s.Fields[name]
-	return m != nil && m.Certain && s.reader.Unified(slices.Clone(m.Parts)).Kinds() != types.Null
+	return m != nil && m.Certain && s.reader.Unified(slices.Clone(m.Parts)).Kinds()&types.Null == 0
 }
 
 // OnlyText returns a field that is the same text for all objects, whichever ifs hold.
@@ -299,7 +329,7 @@ func (s *Structure) In(path ...string) *Structure {
 		if m := s.Fields[name]; m != nil {
 			parts = m.Together()
 		}
-		s = s.reader.Gather(parts)
+		s = s.Within(parts)
 	}
 	return s
 }

@@ -57,7 +57,6 @@ var bounds = map[string]map[string]bound{
 	"core.v1.WeightedPodAffinityTerm":  {"weight": {1, 100}},
 	"networking.v1.NetworkPolicyPort":  {"port": port, "endPort": port},
 	"networking.v1.ServiceBackendPort": {"number": {0, port.highest}},
-	"scheduling.v1.PriorityClass":      {"value": {math.MinInt32, 1e9}},
 }
 
 // words are all values that a text may have.
