@@ -71,7 +71,7 @@ import (
 		if object.spec.how == "inline" {inline: template: {apiVersion: "v1", kind: "ConfigMap", data: v: json.Marshal({(pw): strconv.Atoi("x")})}}
 		set: {replicas: [if object.spec.how == "replicas" {strconv.Atoi(pw)}, 0][0], template: {apiVersion: "v1", kind: "ConfigMap"}}
 		if object.spec.how == "fed-label" {fed: template: {apiVersion: "v1", kind: "ConfigMap", metadata: labels: password: object.status.text}}
-		if object.spec.how == "harmless" {harmless: template: {apiVersion: "v1", kind: "ConfigMap", metadata: labels: a: "not valid", data: x: object.spec.how}}
+		if object.spec.how == "harmless" {harmless: template: {apiVersion: "v1", kind: "ConfigMap", metadata: labels: a: "\(object.spec.how) is not valid", data: x: object.spec.how}}
 	}
 }
 `
@@ -114,7 +114,7 @@ func TestSensitiveValuesAreNotShown(t *testing.T) {
 		"fed-number":      `status: error in call to strconv.Atoi: … (`,
 		"fed-label":       `child "fed": the API server rejects it (Invalid): metadata.labels: FieldValueInvalid`,
 		"replicas":        `children: error in call to strconv.Atoi: … (`,
-		"harmless":        `metadata.labels: Invalid value: "not valid": a valid label must`,
+		"harmless":        `metadata.labels: Invalid value: "harmless is not valid": a valid label must`,
 	}
 	for how := range messages {
 		c.create(spills, "Spill", how, map[string]any{"spec": map[string]any{"how": how}})

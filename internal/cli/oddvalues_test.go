@@ -52,7 +52,7 @@ func TestOddValues(t *testing.T) {
 				continue
 			}
 			makeOdd(content[name], "."+name, func(v any) { content[name] = v }, func(text string) {
-				if object.GetName() == "odd" { // a name is the engine's
+				if object.GetName() == "odd-value" { // a name is the engine's
 					all = append(all, oddObject{object: object.DeepCopy(), text: object.GetKind() + text})
 				}
 			})
