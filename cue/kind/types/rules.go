@@ -120,6 +120,7 @@ type forms struct{ key, value form }
 
 var labels = forms{validation.IsQualifiedName, validation.IsValidLabelValue}
 
+// mapped are the forms of maps.
 var mapped = map[string]map[string]forms{
 	"core.v1.ConfigMap":     {"binaryData": {key: validation.IsConfigMapKey}, "data": {key: validation.IsConfigMapKey}},
 	"core.v1.PodSpec":       {"nodeSelector": labels},
