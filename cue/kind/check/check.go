@@ -231,8 +231,9 @@ func (c *Checker) injection(declared *infer.Member) {
 		}
 		c.checkAt(s.Fields[name].Parts, t, "inject."+name, s.Fields[name].Node)
 	}
-	c.podValues(s.In("add"), declared.Node, "inject.add")
-	volumes, _ := s.In("add", "spec").Items("volumes")
+	spec := s.In("add", "spec")
+	c.podValues(spec, declared.Node, "inject.add.spec")
+	volumes, _ := spec.Items("volumes")
 	for i, volume := range volumes {
 		for _, name := range kind.RemovedVolumes {
 			if m := volume.Fields[name]; m != nil && !m.Constraint {

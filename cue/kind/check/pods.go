@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -12,17 +11,13 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
-// checkPod checks what the fields of a Pod have to do with each other. way leads to its template in that of
-// the child.
-func checkPod(child *checkedChild, way []string, prefix string) {
-	path := append(slices.Clone(way), "spec")
-	pod := child.template.In(path...)
-	prefix += strings.Join(path, ".")
+// checkPod checks what the fields of the spec of a child's Pods have to do with each other.
+func checkPod(child *checkedChild, pod *infer.Structure, path string) {
 	volumes, known := mountable(child, pod)
 	for _, list := range []string{"initContainers", "containers"} {
 		containers, _ := pod.Items(list)
 		for i, container := range containers {
-			at := fmt.Sprintf("%s.%s[%d]", prefix, list, i)
+			at := fmt.Sprintf("%s.%s[%d]", path, list, i)
 			if known {
 				checkMounts(container, volumes, at)
 			}

@@ -17,14 +17,13 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/podrules"
 )
 
-// podValues reports values for which the API server rejects every Pod that a struct is a part of, whatever the object
-// is. It gives podrules what is the same for all objects; labels and annotations have the rules of their type.
-func (c *Checker) podValues(pod *infer.Structure, at ast.Node, path string) {
-	known := &constant{node: at, path: path}
+// podValues reports values for which the API server rejects every Pod that has a spec, or that it is a part of,
+// whatever the object is. It gives podrules what is the same for all objects; labels and annotations have the rules of
+// their type.
+func (c *Checker) podValues(spec *infer.Structure, at ast.Node, path string) {
+	known := &constant{node: at, path: strings.TrimSuffix(path, ".spec")}
 	c.Quietly(func() {
-		spec := pod.In("spec")
-		of := constants{c.fitter, spec.Referred}
-		known.fields = map[string]*constant{"spec": of.structure(spec, path+".spec", "spec")}
+		known.fields = map[string]*constant{"spec": constants{c.fitter, spec.Referred}.structure(spec, path, "spec")}
 	})
 	value, _ := known.value().(map[string]any)
 	var part corev1.Pod

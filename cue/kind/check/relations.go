@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,9 +27,10 @@ func (c *Checker) relations(child *checkedChild) {
 	}
 	prefix := child.path + ".template."
 	if way, ok := types.PodTemplate(child.gvk.GroupKind()); ok {
-		checkPod(child, way, prefix)
-		path := strings.Join(append([]string{child.path, "template"}, way...), ".")
-		c.podValues(child.template.In(way...), child.node, path)
+		way = append(slices.Clone(way), "spec")
+		pod, path := child.template.In(way...), prefix+strings.Join(way, ".")
+		checkPod(child, pod, path)
+		c.podValues(pod, child.node, path)
 	}
 	spec := child.template.In("spec")
 	switch child.gvk.Kind {
@@ -61,9 +63,7 @@ func (c *Checker) relations(child *checkedChild) {
 	case "Secret":
 		checkBase64(child.template.In("data"), prefix+"data", "stringData")
 	case "Service":
-		if child.gvk.Group == "" { // not that of Knative
-			checkExternalName(spec, prefix+"spec")
-		}
+		checkExternalName(spec, prefix+"spec")
 	}
 }
 

@@ -53,7 +53,7 @@ func (f *fitter) checkAt(parts []infer.Part, want *types.Type, path string, at a
 	if len(lists) > 0 {
 		f.checkList(lists, want, path, at)
 	}
-	isKnown := f.Unified(others).Literal != nil
+	isKnown := len(others) > 1 && f.Unified(others).Literal != nil
 	for _, p := range others {
 		if isKnown && len(f.Infer(p).Alternatives) > 0 {
 			continue // it is none of the other alternatives
@@ -311,14 +311,14 @@ func isInterpolation(e ast.Expr) bool {
 
 // checkText checks a known string.
 func (f *fitter) checkText(p infer.Part, text string, want *types.Type, path string) {
-	switch {
+	switch reason := want.Malformed(text); {
 	case want.Quantity:
 		if _, err := resource.ParseQuantity(text); err != nil {
 			f.Report(mistake.InvalidQuantity, p.Node(), "%s: %q is not a quantity like 100m, 0.5, 128Mi or 1Gi", path,
 				text)
 		}
-	case want.Malformed(text) != "":
-		f.Report(mistake.InvalidValue, p.Node(), "%s: %q: %s", path, text, want.Malformed(text))
+	case reason != "":
+		f.Report(mistake.InvalidValue, p.Node(), "%s: %q: %s", path, text, reason)
 	case len(want.Enum) > 0 && text != "" && !slices.Contains(want.Enum, text):
 		f.Report(mistake.UnsupportedValue, p.Node(), "%s: %q must be one of %s%s", path, text,
 			strings.Join(want.Enum, ", "), types.DidYouMean(text, want.Enum))
