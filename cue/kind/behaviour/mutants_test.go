@@ -37,7 +37,7 @@ var unseen = regexp.MustCompile(`^(r|c|b\.r|s\.r|v\.run)\.(step|spend|enter|leav
 var messages = regexp.MustCompile(`^(wrong|incomplete|problemAt|mismatch|fmt\.Sprintf|fmt\.Errorf|p\.unsupported|[rc]\.spend|r\.note)$`)
 
 // TestMutants breaks the evaluator itself, in one place at a time, and asks whether the comparison with CUE's evaluator
-// notices it: first that of small sources, here, and then that of whole kinds, in cue/kind. A mutant that neither notices is
+// notices it: first that of small sources, here, and then that of whole kinds, in cue/kind/proof. A mutant that neither notices is
 // explained in testdata/mutants/explained, or missed.
 func TestMutants(t *testing.T) {
 	if *onlyMutants == "" {
@@ -49,7 +49,7 @@ func TestMutants(t *testing.T) {
 		left = slices.DeleteFunc(left, func(m mutate.Mutant) bool { return !strings.Contains(m.File+" "+m.Text(), *onlyMutants) })
 	}
 	tried := slices.Clone(left)
-	for _, dir := range []string{".", ".."} {
+	for _, dir := range []string{".", "../proof"} {
 		left = overlay.Survivors(t, dir, "TestTheseMutants", left)
 	}
 	explained := explanations(t)

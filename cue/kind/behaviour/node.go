@@ -24,6 +24,7 @@ type run struct {
 	lets     map[letIn]*node
 	patterns map[string]*regexp.Regexp // that are compiled
 	scopes   scopes                    // for the elements of loops
+	defaults int                       // how many disjunctions have had the value of their default
 	// of the comprehensions that are running: what they add if all their rounds succeed
 	yielded []*env
 }
@@ -96,6 +97,7 @@ type node struct {
 	lists    []elements
 	checks   []check
 	open     []choice // disjunctions without an alternative
+	queue    []queued
 	seen     []inclusion
 	met      int32 // disjunctions
 	within   int32 // the disjunction whose alternative is being added, counted from 1; 0 is none
@@ -134,6 +136,7 @@ type lit struct {
 type data struct {
 	fields map[string]any
 	group  *group
+	after  int // how many literals were there before
 }
 
 // inclusion is a node whose parts have been added.
@@ -201,6 +204,9 @@ func (n *node) expand(r *run) {
 	for _, c := range n.conjs {
 		n.add(r, c)
 	}
+	n.addQueued(r)
+	n.yieldAll(r, func(c pending) bool { return c.scalar }) // it may add a disjunction
+	n.addQueued(r)
 	n.state = expanded
 	r.leave()
 }
@@ -230,6 +236,17 @@ func (n *node) fail(p *Problem) {
 // add unifies a node with one more expression or value.
 func (n *node) add(r *run, c conj) {
 	r.step()
+	if n.state == expanding {
+		if turn := n.turn(c); turn > atOnce {
+			n.queue = append(n.queue, queued{c, n.within, turn})
+			return
+		}
+	}
+	n.unify(r, c)
+}
+
+// unify is add for what can be computed now.
+func (n *node) unify(r *run, c conj) {
 	switch x := c.x.(type) {
 	case nil:
 		n.addValue(r, c.value, c.x, c.group)
@@ -354,7 +371,7 @@ func (n *node) addValue(r *run, value any, x Expr, g *group) {
 		return
 	case map[string]any:
 		n.limit(Struct, x)
-		n.data = append(n.data, data{v, g.within()})
+		n.data = append(n.data, data{v, g.within(), len(n.lits)})
 		n.addGroup(r, g.within(), false)
 		return
 	case []any:
@@ -726,6 +743,8 @@ func (n *node) yield(r *run, i int) {
 	for i := start; i < len(r.yielded) && problem == nil; i++ {
 		n.add(r, conj{x: c.Body, env: r.yielded[i], group: c.group})
 	}
+	for n.addNext(r, reference) {
+	}
 	n.within = outer
 	r.yielded = slices.Delete(r.yielded, start, len(r.yielded))
 	if problem != nil && problem.Path == "" {
@@ -1005,9 +1024,20 @@ func (n *node) fields(r *run) (names []string, problem *Problem) {
 			}
 		}
 	}
-	for _, l := range n.lits {
+	given := n.data
+	ofData := func(before int) {
+		for len(given) > 0 && given[0].after < before {
+			for _, name := range sortedKeys(given[0].fields) {
+				note(dataLabel(name))
+			}
+			given = given[1:]
+		}
+	}
+	for i, l := range n.lits {
+		ofData(i + 1)
 		static(l.order, true)
 	}
+	ofData(len(n.lits) + 1)
 	for _, l := range n.lits {
 		if l.state == expanding { // the name that is being computed reads the names of all fields
 			problem = worse(problem, incomplete(l.Dynamic[0], "", "refers to itself"))
@@ -1019,15 +1049,10 @@ func (n *node) fields(r *run) (names []string, problem *Problem) {
 			}
 		}
 	}
-	for _, data := range n.data {
-		for _, name := range sortedKeys(data.fields) {
-			note(dataLabel(name))
-		}
-	}
 	for _, c := range n.comps {
 		problem = worse(problem, c.problem)
 	}
-	return names, problem
+	return names, worse(problem, n.problem)
 }
 
 // missing returns the required fields that a struct does not have.

@@ -62,6 +62,8 @@ func TestReadsAreEnough(t *testing.T) {
 		`if true {#D}, a: observed.pod != _|_, #D: {observed: {pod?: {x?: string}, ...}, ...}`,
 		`_h: {observed: {let p = pod.x, pod?: {...}, y: p, ...}, ...}, _h, a: observed.y`, `_h: {observed: {let p = pod, pod?: {...}, y: p.x, ...}, ...}, _h, a: observed.y`,
 		`_h: {observed: {let p = pod, pod?: {...}, y: {for k, v in p {(k): 1}}, ...}, ...}, _h, a: observed.y`, `observed: set?: [...], a: observed.set[0].x`,
+		`_v: {#of: string, _t[#of]}, _t: {pod: {v: observed.pod.x}, set: {w: observed.set}}, a: _v & {#of: "pod"}`, `_v: {#of: string, observed[#of]}, a: (_v & {#of: "pod"}).x`,
+		`_v: {#in: _, #in}, a: (_v & {#in: observed.pod}).x`, `_v: {#in: _, #in.z, q: string}, a: (_v & {#in: observed.pod}).q`, `_v: {#in: _, {_t & {#i: #in}}.out}, _t: {#i: _, out: {v: #i.x}}, a: _v & {#in: observed.pod}`,
 		// operators and functions
 		`a: observed.set[object.spec.i:1][0].x`, `a: and([observed.pod.z, {q: string}])`, `a: close({v: observed.pod.x})`, `a: {observed.pod.z}`,
 		`a: *observed.nope.x | observed.pod.x`, `a: "\(observed["pod"]["x"])"`, `a: observed.pod == observed.pod`, `a: len(observed.pod.x)`,

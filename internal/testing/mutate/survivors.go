@@ -180,6 +180,9 @@ func survivorsOf(
 			}
 			continue
 		}
+		if err == nil && len(mutants) > 0 && mutants[0] == first {
+			err = fmt.Errorf("%s of %s has tried no mutant", test, dir)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w\n%s%s", err, strings.Join(other, "\n"), &failure)
 		}

@@ -1,0 +1,171 @@
+package behaviour
+
+import (
+	"slices"
+
+	"cuelang.org/go/cue/token"
+)
+
+// queued is what a node is unified with after other things. The order is that of CUE: fields have it, and defaults of
+// disjunctions depend on it.
+type queued struct {
+	conj
+	within int32 // the disjunction in whose alternative it is, as for a choice
+	turn   turn
+}
+
+// turn is when a node is unified with something.
+type turn int8
+
+const (
+	atOnce    turn = iota
+	reference      // from the first to the last, as all but those that read fields of the struct itself
+	disjunction
+	known     // found with fields of the struct that are known
+	byDefault // with the default of a disjunction, of which something else may take another alternative
+	itself    // a field of the struct itself, to which something else may add more
+	unknown   // found with fields that are not known so far
+)
+
+// turn returns when a node is unified with something. For what reads fields of the struct itself, it is known later.
+func (n *node) turn(c conj) turn {
+	if c.env != nil && c.env.node == n && readsFieldOf(n, c.x, c.env) {
+		return known
+	}
+	switch c.x.(type) {
+	case *Reference, *LetReference, *PackageReference, *Selector, *Index, *Variable, *Self:
+		return reference
+	case *Disjunction:
+		return disjunction
+	}
+	return atOnce
+}
+
+// readsFieldOf reports whether what a struct embeds is found with a field of the struct, which something else may
+// declare as well, as in {#of: string, _templates[#of]}. Structs, lists and disjunctions are not: their parts are
+// computed later.
+func readsFieldOf(n *node, x Expr, e *env) bool {
+	switch x := x.(type) {
+	case *StructLit, *ListLit, *Disjunction:
+		return false
+	case *Binary:
+		return x.Op != token.AND && names(x, e, n)
+	}
+	return names(x, e, n)
+}
+
+// names reports whether an expression names a field, or a let clause, of a struct.
+func names(x Expr, e *env, n *node) bool {
+	switch x := x.(type) {
+	case *Reference:
+		return e.at(x.Up).node == n
+	case *LetReference:
+		return e.at(x.Up).node == n
+	case *Selector:
+		return names(x.X, e, n)
+	case *StructLit, *Comprehension:
+		return true // some of their parts may
+	}
+	return slices.ContainsFunc(partsOf(x), func(part Expr) bool { return names(part, e, n) })
+}
+
+// addQueued unifies a node with what waits for that. While a disjunction is open, fields may be unknown, and what reads
+// them goes on waiting; its alternatives try again. Disjunctions that this adds count as parts of the alternative that
+// was taken last.
+func (n *node) addQueued(r *run) {
+	for n.addNext(r, reference) || n.addDisjunction(r) || len(n.open) == 0 && n.addNext(r, n.soonest(r)) {
+	}
+}
+
+// addDisjunction unifies a node with the next disjunction, and with those in the alternative that it takes.
+func (n *node) addDisjunction(r *run) (found bool) {
+	others := n.queue
+	i := slices.IndexFunc(others, func(q queued) bool { return q.turn == disjunction })
+	if i < 0 {
+		return false
+	}
+	q := others[i]
+	n.queue = nil
+	n.within, q.within = q.within, n.within
+	n.unify(r, q.conj)
+	n.within = q.within
+	for n.addNext(r, reference) || n.addDisjunction(r) {
+	}
+	n.queue = append(slices.Delete(others, i, i+1), n.queue...)
+	return true
+}
+
+// addNext unifies a node with the next of the queue that has a turn. What reads fields of the struct itself comes from
+// the last to the first, and all else from the first to the last.
+func (n *node) addNext(r *run, of turn) (found bool) {
+	i := -1
+	for j, q := range n.queue {
+		if q.turn == of {
+			i = j
+			if of < known {
+				break
+			}
+		}
+	}
+	if i < 0 {
+		return false
+	}
+	q := n.queue[i]
+	n.queue = slices.Delete(n.queue, i, i+1)
+	outer := n.within
+	n.within = q.within
+	if of >= known {
+		n.within = n.met
+	}
+	n.unify(r, q.conj)
+	n.within = outer
+	return true
+}
+
+// soonest computes the turns of what reads fields of the struct itself, and returns the first one.
+func (n *node) soonest(r *run) (soonest turn) {
+	soonest = unknown
+	parts := len(n.queue) + len(n.lits) + len(n.data)
+	for i := range n.queue {
+		n.queue[i].turn = n.turnNow(r, n.queue[i].conj)
+		soonest = min(soonest, n.queue[i].turn)
+	}
+	if len(n.queue)+len(n.lits)+len(n.data) > parts { // a field that was read has an if, which added something
+		return n.soonest(r)
+	}
+	return soonest
+}
+
+// turnNow returns the turn of something that reads fields of the struct itself.
+func (n *node) turnNow(r *run, c conj) turn {
+	defaults := r.defaults
+	problem := r.operands(c.x, c.env)
+	field, isField := origin(c.x).(*Reference)
+	switch {
+	case problem != nil && problem.IsIncomplete:
+		return unknown
+	case isField && c.env.at(field.Up).node == n:
+		return itself
+	case r.defaults > defaults:
+		return byDefault
+	}
+	return known
+}
+
+// operands returns why what an expression is computed from is not known.
+func (r *run) operands(x Expr, e *env) (problem *Problem) {
+	switch x := x.(type) {
+	case *Reference, *LetReference, *Selector, *Index:
+		_, problem = r.resolve(x, e)
+	case *Call:
+		for _, argument := range x.Args {
+			_, p := r.eval(argument, e)
+			problem = worse(problem, p)
+		}
+	case *Unary:
+		_, problem = r.eval(x.X, e)
+	default:
+		_, problem = r.eval(x, e)
+	}
+	return problem
+}
