@@ -237,7 +237,7 @@ func (n *node) fail(p *Problem) {
 func (n *node) add(r *run, c conj) {
 	r.step()
 	if n.state == expanding {
-		if turn := n.turn(c); turn > atOnce {
+		if turn := turnOf(n, c); turn > atOnce {
 			n.queue = append(n.queue, queued{c, n.within, turn})
 			return
 		}

@@ -27,8 +27,8 @@ const (
 	unknown   // found with fields that are not known so far
 )
 
-// turn returns when a node is unified with something. For what reads fields of the struct itself, it is known later.
-func (n *node) turn(c conj) turn {
+// turnOf returns when a node is unified with something. For what reads fields of the struct itself, it is known later.
+func turnOf(n *node, c conj) turn {
 	if c.env != nil && c.env.node == n && readsFieldOf(n, c.x, c.env) {
 		return known
 	}
@@ -73,7 +73,7 @@ func names(x Expr, e *env, n *node) bool {
 // them goes on waiting; its alternatives try again. Disjunctions that this adds count as parts of the alternative that
 // was taken last.
 func (n *node) addQueued(r *run) {
-	for n.addNext(r, reference) || n.addDisjunction(r) || len(n.open) == 0 && n.addNext(r, n.soonest(r)) {
+	for n.addNext(r, reference) || n.addDisjunction(r) || len(n.open) == 0 && n.addNext(r, soonest(r, n)) {
 	}
 }
 
@@ -123,21 +123,23 @@ func (n *node) addNext(r *run, of turn) (found bool) {
 }
 
 // soonest computes the turns of what reads fields of the struct itself, and returns the first one.
-func (n *node) soonest(r *run) (soonest turn) {
-	soonest = unknown
+func soonest(r *run, n *node) (first turn) {
+	first = unknown
 	parts := len(n.queue) + len(n.lits) + len(n.data)
 	for i := range n.queue {
-		n.queue[i].turn = n.turnNow(r, n.queue[i].conj)
-		soonest = min(soonest, n.queue[i].turn)
+		if n.queue[i].turn >= known {
+			n.queue[i].turn = turnNow(r, n, n.queue[i].conj)
+		}
+		first = min(first, n.queue[i].turn)
 	}
 	if len(n.queue)+len(n.lits)+len(n.data) > parts { // a field that was read has an if, which added something
-		return n.soonest(r)
+		return soonest(r, n)
 	}
-	return soonest
+	return first
 }
 
 // turnNow returns the turn of something that reads fields of the struct itself.
-func (n *node) turnNow(r *run, c conj) turn {
+func turnNow(r *run, n *node, c conj) turn {
 	defaults := r.defaults
 	problem := r.operands(c.x, c.env)
 	field, isField := origin(c.x).(*Reference)

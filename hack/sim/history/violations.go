@@ -222,9 +222,15 @@ func (h observer) note(at time.Time, before, object *unstructured.Unstructured) 
 			h.recorded.Insert(types.UID(uid))
 		}
 	}
-	if before == nil {
+	// A child that has lost its mark, and is young, counts as created in the present entry (decision 60).
+	mark, _ := time.Parse(time.RFC3339, object.GetAnnotations()[annotationEntered])
+	isMarkedAgain := before != nil && before.GetAnnotations()[annotationEntered] == "" && !mark.IsZero() &&
+		mark.Before(object.GetCreationTimestamp().Add(time.Minute+time.Second))
+	if before == nil || isMarkedAgain {
 		owner := metav1.OwnerReference{UID: types.UID(object.GetLabels()[labelOwner])}
 		h.entries[idFor(object, owner)] = object.GetAnnotations()[annotationEntered]
+	}
+	if before == nil {
 		return
 	}
 	if !hasNoLabel(before) && hasNoLabel(object) {
