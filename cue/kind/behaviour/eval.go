@@ -76,6 +76,9 @@ func (x *LetReference) resolve(r *run, in *env) (any, *Problem) {
 		return known, nil
 	}
 	n := &node{up: in.node, label: x.Let.Name, isLet: true, conjs: []conj{{x: x.Let.Value, env: in}}}
+	if in.node.state == expanding {
+		return n, nil // it may read fields of which there is more
+	}
 	if r.lets == nil {
 		r.lets = make(map[letIn]*node)
 	}
