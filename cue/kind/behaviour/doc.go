@@ -36,6 +36,9 @@
 // incomplete, and its Absent says that object.spec.n does not exist; whether large is a field is not known, which is
 // not the same as that it is none. The kind decides what to do then: a child stays, a status keeps the field.
 //
+// What a node is unified with has a turn (queue.go): a literal at once, then references, then disjunctions, then what
+// is found with fields of the struct itself, as _sizes[#size] in {#size: string, _sizes[#size]}.
+//
 // A disjunction multiplies what it is unified with. A node keeps it open, and a product (alternatives.go) tries the
 // alternatives of all its disjunctions until one is left, or one default. A definition is closed: closings (closed.go)
 // note which literals allow which fields.
