@@ -34,9 +34,7 @@ func (n *node) choose(r *run) (*node, *Problem) {
 		return nil, n.problem
 	}
 	if chosen := p.only(); chosen != nil {
-		if n.isDefault = len(p.found) > 1; n.isDefault {
-			r.defaults++
-		}
+		n.isDefault = len(p.found) > 1
 		return r.took(n, chosen), nil
 	}
 	n.several = &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), isOpen: true,

@@ -181,6 +181,9 @@ func TestTheseMutants(t *testing.T) {
 	for seed := range 5 * *disjunctionsGenerated {
 		add(generatedDisjunction(seed), out)
 	}
+	for seed := range 3 * *templatesGenerated {
+		add(generatedTemplate(seed), out)
+	}
 	inFile = true
 	for _, body := range closed {
 		add(packageOf(body), out, within)

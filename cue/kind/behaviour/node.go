@@ -24,7 +24,6 @@ type run struct {
 	lets     map[letIn]*node
 	patterns map[string]*regexp.Regexp // that are compiled
 	scopes   scopes                    // for the elements of loops
-	defaults int                       // how many disjunctions have had the value of their default
 	// of the comprehensions that are running: what they add if all their rounds succeed
 	yielded []*env
 }

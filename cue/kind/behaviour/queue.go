@@ -1,10 +1,6 @@
 package behaviour
 
-import (
-	"slices"
-
-	"cuelang.org/go/cue/token"
-)
+import "slices"
 
 // queued is what a node is unified with after other things. The order is that of CUE: fields have it, and defaults of
 // disjunctions depend on it.
@@ -21,10 +17,9 @@ const (
 	atOnce    turn = iota
 	reference      // from the first to the last, as all but those that read fields of the struct itself
 	disjunction
-	known     // found with fields of the struct that are known
-	byDefault // with the default of a disjunction, of which something else may take another alternative
-	itself    // a field of the struct itself, to which something else may add more
-	unknown   // found with fields that are not known so far
+	known   // found with fields of the struct that are known
+	itself  // a field of the struct itself, to which something else may add more
+	unknown // found with fields that are not known so far
 )
 
 // turnOf returns when a node is unified with something. For what reads fields of the struct itself, it is known later.
@@ -42,16 +37,13 @@ func turnOf(n *node, c conj) turn {
 }
 
 // readsFieldOf reports whether what a struct embeds is found with a field of the struct, which something else may
-// declare as well, as in {#of: string, _templates[#of]}. Structs, lists and disjunctions are not: their parts are
-// computed later.
+// declare as well, as in {#of: string, _templates[#of]}. The results of operators that are left out are no structs.
 func readsFieldOf(n *node, x Expr, e *env) bool {
-	switch x := x.(type) {
-	case *StructLit, *ListLit, *Disjunction:
-		return false
-	case *Binary:
-		return x.Op != token.AND && names(x, e, n)
+	switch x.(type) {
+	case *Reference, *LetReference, *Selector, *Index, *Call, *Unary:
+		return names(x, e, n)
 	}
-	return names(x, e, n)
+	return false
 }
 
 // names reports whether an expression names a field, or a let clause, of a struct.
@@ -86,9 +78,8 @@ func (n *node) addDisjunction(r *run) (found bool) {
 	}
 	q := others[i]
 	n.queue = nil
-	n.within, q.within = q.within, n.within
-	n.unify(r, q.conj)
 	n.within = q.within
+	n.unify(r, q.conj)
 	for n.addNext(r, reference) || n.addDisjunction(r) {
 	}
 	n.queue = append(slices.Delete(others, i, i+1), n.queue...)
@@ -112,13 +103,11 @@ func (n *node) addNext(r *run, of turn) (found bool) {
 	}
 	q := n.queue[i]
 	n.queue = slices.Delete(n.queue, i, i+1)
-	outer := n.within
 	n.within = q.within
 	if of >= known {
 		n.within = n.met
 	}
 	n.unify(r, q.conj)
-	n.within = outer
 	return true
 }
 
@@ -140,34 +129,27 @@ func soonest(r *run, n *node) (first turn) {
 
 // turnNow returns the turn of something that reads fields of the struct itself.
 func turnNow(r *run, n *node, c conj) turn {
-	defaults := r.defaults
 	problem := r.operands(c.x, c.env)
 	field, isField := origin(c.x).(*Reference)
 	switch {
-	case problem != nil && problem.IsIncomplete:
+	case problem != nil:
 		return unknown
 	case isField && c.env.at(field.Up).node == n:
 		return itself
-	case r.defaults > defaults:
-		return byDefault
 	}
 	return known
 }
 
 // operands returns why what an expression is computed from is not known.
 func (r *run) operands(x Expr, e *env) (problem *Problem) {
-	switch x := x.(type) {
-	case *Reference, *LetReference, *Selector, *Index:
-		_, problem = r.resolve(x, e)
-	case *Call:
-		for _, argument := range x.Args {
-			_, p := r.eval(argument, e)
+	switch x.(type) {
+	case *Call, *Unary:
+		for _, part := range partsOf(x) {
+			_, p := r.eval(part, e)
 			problem = worse(problem, p)
 		}
-	case *Unary:
-		_, problem = r.eval(x.X, e)
 	default:
-		_, problem = r.eval(x, e)
+		_, problem = r.resolve(x, e)
 	}
 	return problem
 }

@@ -163,6 +163,9 @@ var sources = []string{
 	`out: _v & {#of: "a"}, _v: {#of: string, (*_t[#of] | {v: 2}), _u[#of]}, _t: {a: {x: 1, y: 1}}, _u: {a: *{x: "s"} | {x: 1}}`, `out: {if object.spec.b {*{x: 1} | {y: 2}}}`, `out: {if object.spec.b {*{x: 1} | {y: 2}}, y: 2}`, `out: {if object.spec.b {_t[object.spec.absent]}, y: 2}, _t: {a: {x: 1}}`,
 	`out: {for k in ["a"] {_t[k]}, y: int}, _t: {a: *{x: 1} | {y: 2}}`, `out: _v & {#of: "a"}, _v: {#of: string, if #of == "a" {_t[#of]}, if #of == "a" {_t[#by]}, #by: string}, _t: {a: {#by: "b"}, b: {z: 1}}`,
 	`out: _v & {#of: "a"}, _v: {let l = "\(#by)", _u[l], #of: string, _t[#of], #by: string}, _t: {a: {#by: "b"}}, _u: {a: {x: 1}, b: {y: 1}}`, `out: _v & {#of: "a"}, _v: {let l = *#by | "c", _u[l], #of: string, _t[#of], #by: string, z: l}, _t: {a: {#by: "b"}}, _u: {b: {y: 1}, c: {w: 1}}`,
+	`out: {#of: string, _t[#of], *{x: 1} | {x: 2}, *{#of: "a"} | {#of: "b"}}, _t: {a: y: 1, b: y: 2}`, `out: _v & {#of: "a"}, _v: {#by: *"a" | string, #of: string, _t["\(#of)"], _u[#by]}, _t: {a: {#by: "b"}}, _u: {a: {x: 1}, b: {y: 1}}`,
+	`out: _v & {#of: "a"}, _v: {#o: {...}, #of: string, _t[#of], #o}, _t: {a: {#o: w: 1, y: 2}}`, `out: _v & {#of: "a"}, _v: {#of: string, _t[#of], and([#o]), #o: {...}}, _t: {a: {#o: w: 1, y: 2}}`,
+	`out: _v & {#of: "a"}, _v: {#of: *"b" | string, _t[#of], _o[#by], _o: {x: {z: 1}, w: {z: 2}}, #by: string}, _t: {a: {#by: "x", _o: x: y: 1}, b: {#by: "w"}}`,
 	// What an if adds
 	`_s: {if true {{a: 1}}, b: 1}, out: _s.a`, `_s: {if true {[string]: 5}, b: int}, out: _s.b`, `_s: {if true {if true {a: 1}}, b: 1}, out: _s.a`, `_s: {if true {for k in ["a"] {(k): 1}}, b: 1}, out: _s.a`,
 	`_s: {if true {if true {{a: 1}}}, b: 1}, out: _s.a`, `_s: {if object.spec.absent {if true {a: 1}}, b: 1}, out: _s.a`, `out: {5, if false {a: 1}}`, `out: {if true {5}, #d: 1}`, `out: {if true {#a: 1, 5}}`, `out: {if true {5}, if false {b: 1}}`,

@@ -109,7 +109,7 @@ func (g *templates) used() string {
 func generatedTemplate(seed uint64) string {
 	g := &templates{picker: newPicker(seed, 6)}
 	g.isOpen, g.hasLoops = g.IntN(3) == 0, g.IntN(2) == 0
-	parts := []string{"#n: " + g.parameter(), "#m: string", "#o: {...}", "c?: int"}
+	parts := []string{"#n: " + g.parameter(), "#m: " + g.parameter(), "#o: {...}", "c?: int"}
 	for range 1 + g.IntN(3) {
 		parts = append(parts, g.embedded())
 	}
