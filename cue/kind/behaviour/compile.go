@@ -684,6 +684,9 @@ func (p place) structLit(e *ast.StructLit, self map[string]string) Expr {
 
 func (s *StructLit) embed(x Expr) {
 	s.Embeds = append(s.Embeds, x)
+	if literal, ok := x.(*StructLit); ok {
+		s.order = append(s.order, literal)
+	}
 	s.scalar = true
 }
 

@@ -72,18 +72,18 @@ type letIn struct {
 // unified to one struct.
 func (x *LetReference) resolve(r *run, in *env) (any, *Problem) {
 	key := letIn{x.Let, in}
-	if known := r.lets[key]; known != nil {
-		return known, nil
+	if known, ok := r.lets[key]; ok && known.isValid(in.node) {
+		return known.node, nil
 	}
-	n := &node{up: in.node, label: x.Let.Name, isLet: true, conjs: []conj{{x: x.Let.Value, env: in}}}
+	let := arc{node: &node{up: in.node, label: x.Let.Name, isLet: true, conjs: []conj{{x: x.Let.Value, env: in}}}}
 	if in.node.state == expanding {
-		return n, nil // it may read fields of which there is more
+		let.parts = partsOfStruct(in.node) // it may read fields of which there is more
 	}
 	if r.lets == nil {
-		r.lets = make(map[letIn]*node)
+		r.lets = make(map[letIn]arc)
 	}
-	r.lets[key] = n
-	return n, nil
+	r.lets[key] = let
+	return let.node, nil
 }
 
 func (e *env) at(up int) *env {

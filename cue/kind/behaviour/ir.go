@@ -176,7 +176,7 @@ type (
 		// IsOpen means that it has an ellipsis.
 		IsOpen bool
 
-		order  []Expr // of fields and comprehensions
+		order  []Expr // of fields, embedded literals and comprehensions
 		byName map[string][]*Field
 		scalar bool // it may be something else than a struct
 	}

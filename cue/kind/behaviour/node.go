@@ -21,7 +21,7 @@ type run struct {
 	meter
 	// packages are the nodes of packages, and lets those of let clauses.
 	packages map[*Package]*node
-	lets     map[letIn]*node
+	lets     map[letIn]arc
 	patterns map[string]*regexp.Regexp // that are compiled
 	scopes   scopes                    // for the elements of loops
 	// of the comprehensions that are running: what they add if all their rounds succeed
@@ -175,6 +175,8 @@ type check struct {
 type arc struct {
 	label string
 	node  *node // nil if there is no such field
+	// parts is how many parts the struct had, if it may get more; 0 is all.
+	parts int
 }
 
 // path returns where a node is.
@@ -860,26 +862,32 @@ func (n *node) field(r *run, name string) any {
 
 // arc returns the node of a field, or nil if it does not exist.
 func (n *node) arc(r *run, name string) *node {
-	for i := range n.arcs {
-		if n.arcs[i].label == name {
-			return n.arcs[i].node
-		}
+	known := slices.IndexFunc(n.arcs, func(a arc) bool { return a.label == name })
+	if known >= 0 && n.arcs[known].isValid(n) {
+		return n.arcs[known].node
 	}
 	r.spend(1 + (len(n.arcs)+len(n.lits))/partsPerStep)
 	n.expand(r)
 	n.yieldAll(r, func(c pending) bool { return c.all || c.names[name] })
-	field := n.declared(r, name)
-	if n.state == expanding {
-		return field // there may be more of it
+	field := arc{label: name, node: n.declared(r, name)}
+	if n.state == expanding || slices.ContainsFunc(n.comps, func(c pending) bool {
+		return c.state == expanding && (c.all || c.names[name])
+	}) {
+		field.parts = partsOfStruct(n)
 	}
-	for _, c := range n.comps {
-		if c.state == expanding && (c.all || c.names[name]) {
-			return field
-		}
+	if known = slices.IndexFunc(n.arcs, func(a arc) bool { return a.label == name }); known >= 0 {
+		n.arcs[known] = field
+	} else {
+		n.arcs = append(n.arcs, field)
 	}
-	n.arcs = append(n.arcs, arc{name, field})
-	return field
+	return field.node
 }
+
+// isValid reports whether a struct has no parts that a field, or a let, lacks.
+func (a arc) isValid(n *node) bool { return a.parts == 0 || a.parts == partsOfStruct(n) }
+
+// partsOfStruct returns how many parts declare the fields of a struct.
+func partsOfStruct(n *node) int { return 1 + len(n.lits) + len(n.data) }
 
 // declared returns the node of a field from all that declares it.
 func (n *node) declared(r *run, name string) *node {
@@ -1016,6 +1024,8 @@ func (n *node) fields(r *run) (names []string, problem *Problem) {
 				if decl.Mode == Regular && (all || n.arc(r, decl.Name) != nil) {
 					note(decl.Name)
 				}
+			case *StructLit:
+				static(decl.order, all)
 			case *Comprehension:
 				if body, ok := decl.Body.(*StructLit); ok {
 					static(body.order, false)

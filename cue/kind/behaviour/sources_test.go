@@ -150,6 +150,7 @@ var sources = []string{
 	`out: [for k, v in _v & {c: 1} & _w {k}], _v: {b: 1, if true {h: 1}, a: 1}, _w: _x & {e: 1, f: 1}, _x: {_y, l: 1}, _y: {m: 1}`, `out: [for k, v in object.spec.map & {c: 1} & _w {k}], _w: _x & {e: 1, f: 1}, _x: {_y, l: 1}, _y: {m: 1}`, `out: [for k, v in _w & {c: 1} & object.spec.map {k}], _w: {z: 1, (object.spec.key): 2}`,
 	`out: [for k, v in _v & {#of: "a"} {k}], _v: {#of: string, _t[#of], _u[#of]}, _t: {a: {x: 1, w: 1}}, _u: {a: {z: 2, y: 1}}`, `out: [for k, v in {#of: "a"} & _v & {c: 1} {k}], _v: {b: 1, #of: string, (*_t[#of] | {z: 1}), _u[#of], a: 1}, _t: {a: {x: 1, w: 1}}, _u: {a: {z: 2, y: 1}}`,
 	`out: [for k, v in {c: 1, (*{x: 1} | {z: 1}), d: 1, _u["a"]} {k}], _u: {a: {z: 2, y: 1}}`, `out: [for k, v in {c: 1} & (*object.spec.map | {}) & (*_v | {}) & {d: 1} {k}], _v: {z: 1}`, `out: [for k, v in {if true {_v}, object.spec.map, d: 1} {k}], _v: {z: 1}`,
+	`out: [for k, v in {{z: "1"}, v: "1"} {k}]`, `out: [for k, v in {v: "1", {z: "1", if object.spec.b {y: 1}}, w: "1"} {k}]`,
 	// What is embedded by a field of the struct itself
 	`out: _v & {#of: "a"}, _v: {#of: "a" | "b", _t[#of]}, _t: {a: {x: 1}, b: {y: 2}}`, `out: {#of: object.spec.key} & _v, _v: {#of: string, _t[#of].z & {w: 1}}, _t: {k: z: x: 1}`, `out: _v & {#of: "c"}, _v: {#of: string, _t[#of]}, _t: {a: {x: 1}}`,
 	`out: _v & {#of: object.spec.absent}, _v: {#of: string, _t[#of]}, _t: {a: {x: 1}}`, `out: #v & {#of: "a", q: 1}, #v: {#of: string, _t[#of]}, _t: {a: {x: 1}}`, `out: _v & {#of: "a", x: 1}, _v: {#of: *"b" | string, #t[#of]}, #t: {a: {x: int}, b: {y: 1}}`,
@@ -166,6 +167,9 @@ var sources = []string{
 	`out: {#of: string, _t[#of], *{x: 1} | {x: 2}, *{#of: "a"} | {#of: "b"}}, _t: {a: y: 1, b: y: 2}`, `out: _v & {#of: "a"}, _v: {#by: *"a" | string, #of: string, _t["\(#of)"], _u[#by]}, _t: {a: {#by: "b"}}, _u: {a: {x: 1}, b: {y: 1}}`,
 	`out: _v & {#of: "a"}, _v: {#o: {...}, #of: string, _t[#of], #o}, _t: {a: {#o: w: 1, y: 2}}`, `out: _v & {#of: "a"}, _v: {#of: string, _t[#of], and([#o]), #o: {...}}, _t: {a: {#o: w: 1, y: 2}}`,
 	`out: _v & {#of: "a"}, _v: {#of: *"b" | string, _t[#of], _o[#by], _o: {x: {z: 1}, w: {z: 2}}, #by: string}, _t: {a: {#by: "x", _o: x: y: 1}, b: {#by: "w"}}`,
+	`out: _p & {#s: "a"}, _p: {#s: string, let s = #s, _b & {#s: s}}, _b: {#s: string, _t[#s]}, _t: a: x: 1`, `out: _p & {#s: "a"}, _p: {#s: string, #t: #s, _b & {#s: #t}}, _b: {#s: string, _t[#s]}, _t: a: x: 1`,
+	`out: _p & {#s: "a"}, _p: {S=#s: string, _b & {#s: S}}, _b: {#s: string, _t[#s]}, _t: a: x: 1`, `out: _p & {#s: "a"}, _p: {#s: string, let q = #s, {#s: q, _t[#s]}}, _t: a: x: 1`, `out: _p & {#s: "a"}, _p: {#s: string, let q = #s, if q == "a" {_b & {#s: q}}}, _b: {#s: string, _t[#s]}, _t: a: x: 1`,
+	`out: {_m, _n, #a: "a"}, _m: {#a: string, #b: string, #b: #a, _t[#a]}, _n: {#a: string, #b: string, #a: #b, _t[#b]}, _t: a: x: 1`, `out: _c & {#s: "a"}, _a: {#s: string, v: #s, _t[#s]}, _b: {#s: string, _a & {w: 1}, _a & {y: 2}}, _c: {#s: string, _b & {z: 1}, _b & {u: 2}}, _t: a: x: 1`,
 	// What an if adds
 	`_s: {if true {{a: 1}}, b: 1}, out: _s.a`, `_s: {if true {[string]: 5}, b: int}, out: _s.b`, `_s: {if true {if true {a: 1}}, b: 1}, out: _s.a`, `_s: {if true {for k in ["a"] {(k): 1}}, b: 1}, out: _s.a`,
 	`_s: {if true {if true {{a: 1}}}, b: 1}, out: _s.a`, `_s: {if object.spec.absent {if true {a: 1}}, b: 1}, out: _s.a`, `out: {5, if false {a: 1}}`, `out: {if true {5}, #d: 1}`, `out: {if true {#a: 1, 5}}`, `out: {if true {5}, if false {b: 1}}`,
