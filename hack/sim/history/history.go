@@ -167,7 +167,7 @@ func Play(o Options) (r Result, err error) {
 	h.server.Disturb(apiserver.Faults{})
 	h.server.Forbid(nil)
 	h.server.Do(users, func(s *apiserver.Store) { letGo(user{h, s, h.random.own()}) })
-	before, changed, settled := h.requests.Load(), 0, 0
+	calmed, before, changed, settled := time.Now(), h.requests.Load(), 0, 0
 	h.server.Do("", func(s *apiserver.Store) { changed = len(s.Changes()) })
 	if err := settle(); err != nil {
 		return r, err
@@ -186,9 +186,13 @@ func Play(o Options) (r Result, err error) {
 	others.Wait()
 	var changes []apiserver.Change
 	h.server.Do("", func(s *apiserver.Store) { changes = s.Changes() })
-	h.Moves = o.Moves || o.Cycles && slices.ContainsFunc(changes[settled:], isEndless)
+	isWrite := func(c apiserver.Change) bool { return isByOperator(c) && !isInstallation(c) && !h.isClaim(c) }
+	// The status of an object that waits says that, and not that writes do not end.
+	isLate := func(c apiserver.Change) bool { return isWrite(c) && c.At.After(calmed.Add(o.Calm/2)) }
+	h.Moves = o.Moves || o.Cycles && (slices.ContainsFunc(changes[settled:], isEndless) ||
+		slices.ContainsFunc(changes[changed:settled], isLate))
 	for _, c := range changes[settled:] {
-		if isByOperator(c) && !h.Moves && !isInstallation(c) && !h.isClaim(c) {
+		if isWrite(c) && !h.Moves {
 			r.Violations = append(r.Violations, "a fresh operator writes although nothing has changed: "+c.String())
 		}
 	}
