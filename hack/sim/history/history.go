@@ -186,19 +186,26 @@ func Play(o Options) (r Result, err error) {
 	others.Wait()
 	var changes []apiserver.Change
 	h.server.Do("", func(s *apiserver.Store) { changes = s.Changes() })
-	isWrite := func(c apiserver.Change) bool { return isByOperator(c) && !isInstallation(c) && !h.isClaim(c) }
-	// The status of an object that waits says that, and not that writes do not end.
-	isLate := func(c apiserver.Change) bool { return isWrite(c) && c.At.After(calmed.Add(o.Calm/2)) }
-	h.Moves = o.Moves || o.Cycles && (slices.ContainsFunc(changes[settled:], isEndless) ||
-		slices.ContainsFunc(changes[changed:settled], isLate))
-	for _, c := range changes[settled:] {
-		if isWrite(c) && !h.Moves {
-			r.Violations = append(r.Violations, "a fresh operator writes although nothing has changed: "+c.String())
-		}
-	}
+	r.Violations = append(r.Violations, h.writtenAfresh(changes, changed, settled, calmed)...)
 	r.Objects, r.Writes, r.Story = h.created, len(changes), h.story(changes)
 	r.Violations = slices.Concat(r.Violations, h.noted, h.violations(changes), h.mixed(changes))
 	return r, nil
+}
+
+// writtenAfresh returns what an operator that started when all was settled has written. The calm times began at a time,
+// after some changes.
+func (h *history) writtenAfresh(changes []apiserver.Change, changed, settled int, calmed time.Time) (found []string) {
+	isWrite := func(c apiserver.Change) bool { return isByOperator(c) && !isInstallation(c) && !h.isClaim(c) }
+	// The status of an object that waits says that, and not that writes do not end.
+	isLate := func(c apiserver.Change) bool { return isWrite(c) && c.At.After(calmed.Add(h.Calm/2)) }
+	h.Moves = h.Moves || h.Cycles && (slices.ContainsFunc(changes[settled:], isEndless) ||
+		slices.ContainsFunc(changes[changed:settled], isLate))
+	for _, c := range changes[settled:] {
+		if isWrite(c) && !h.Moves {
+			found = append(found, "a fresh operator writes although nothing has changed: "+c.String())
+		}
+	}
+	return found
 }
 
 // mostRequests returns how many requests an operator may send in calm times: each resource is listed and watched, each
