@@ -186,7 +186,7 @@ func Play(o Options) (r Result, err error) {
 	others.Wait()
 	var changes []apiserver.Change
 	h.server.Do("", func(s *apiserver.Store) { changes = s.Changes() })
-	r.Violations = append(r.Violations, h.writtenAfresh(changes, changed, settled, calmed)...)
+	r.Violations = append(r.Violations, writtenAfresh(h, changes, changed, settled, calmed)...)
 	r.Objects, r.Writes, r.Story = h.created, len(changes), h.story(changes)
 	r.Violations = slices.Concat(r.Violations, h.noted, h.violations(changes), h.mixed(changes))
 	return r, nil
@@ -194,7 +194,7 @@ func Play(o Options) (r Result, err error) {
 
 // writtenAfresh returns what an operator that started when all was settled has written. The calm times began at a time,
 // after some changes.
-func (h *history) writtenAfresh(changes []apiserver.Change, changed, settled int, calmed time.Time) (found []string) {
+func writtenAfresh(h *history, changes []apiserver.Change, changed, settled int, calmed time.Time) (found []string) {
 	isWrite := func(c apiserver.Change) bool { return isByOperator(c) && !isInstallation(c) && !h.isClaim(c) }
 	// The status of an object that waits says that, and not that writes do not end.
 	isLate := func(c apiserver.Change) bool { return isWrite(c) && c.At.After(calmed.Add(h.Calm/2)) }
