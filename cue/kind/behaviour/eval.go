@@ -75,12 +75,12 @@ func (x *LetReference) resolve(r *run, in *env) (any, *Problem) {
 	if known, ok := r.lets[key]; ok && known.isValid(in.node) {
 		return known.node, nil
 	}
-	let := arc{node: &node{up: in.node, label: x.Let.Name, isLet: true, conjs: []conj{{x: x.Let.Value, env: in}}}}
+	let := kept{node: &node{up: in.node, label: x.Let.Name, isLet: true, conjs: []conj{{x: x.Let.Value, env: in}}}}
 	if in.node.state == expanding {
 		let.parts = partsOfStruct(in.node) // it may read fields of which there is more
 	}
 	if r.lets == nil {
-		r.lets = make(map[letIn]arc)
+		r.lets = make(map[letIn]kept)
 	}
 	r.lets[key] = let
 	return let.node, nil

@@ -21,7 +21,7 @@ type run struct {
 	meter
 	// packages are the nodes of packages, and lets those of let clauses.
 	packages map[*Package]*node
-	lets     map[letIn]arc
+	lets     map[letIn]kept
 	patterns map[string]*regexp.Regexp // that are compiled
 	scopes   scopes                    // for the elements of loops
 	// of the comprehensions that are running: what they add if all their rounds succeed
@@ -174,7 +174,12 @@ type check struct {
 
 type arc struct {
 	label string
-	node  *node // nil if there is no such field
+	kept
+}
+
+// kept is a field or a let of a struct that has been made.
+type kept struct {
+	node *node // nil if there is no such field
 	// parts is how many parts the struct had, if it may get more; 0 is all.
 	parts int
 }
@@ -492,12 +497,16 @@ func (n *node) reference() (conj, bool) {
 	if len(n.conjs) != 1 || n.state == expanding || n.problem != nil {
 		return conj{}, false
 	}
-	c := n.conjs[0]
-	switch c.x.(type) {
+	return n.conjs[0], isReference(n.conjs[0].x)
+}
+
+// isReference reports whether an expression only refers to another value.
+func isReference(x Expr) bool {
+	switch x.(type) {
 	case *Reference, *LetReference, *PackageReference, *Selector, *Index, *Variable, *Self:
-		return c, true
+		return true
 	}
-	return conj{}, false
+	return false
 }
 
 // target follows references and disjunctions to the node, or the value, that counts.
@@ -869,7 +878,7 @@ func (n *node) arc(r *run, name string) *node {
 	r.spend(1 + (len(n.arcs)+len(n.lits))/partsPerStep)
 	n.expand(r)
 	n.yieldAll(r, func(c pending) bool { return c.all || c.names[name] })
-	field := arc{label: name, node: n.declared(r, name)}
+	field := arc{name, kept{node: n.declared(r, name)}}
 	if n.state == expanding || slices.ContainsFunc(n.comps, func(c pending) bool {
 		return c.state == expanding && (c.all || c.names[name])
 	}) {
@@ -884,7 +893,7 @@ func (n *node) arc(r *run, name string) *node {
 }
 
 // isValid reports whether a struct has no parts that a field, or a let, lacks.
-func (a arc) isValid(n *node) bool { return a.parts == 0 || a.parts == partsOfStruct(n) }
+func (k kept) isValid(n *node) bool { return k.parts == 0 || k.parts == partsOfStruct(n) }
 
 // partsOfStruct returns how many parts declare the fields of a struct.
 func partsOfStruct(n *node) int { return 1 + len(n.lits) + len(n.data) }

@@ -311,6 +311,19 @@ func (o *oracle) requireSameOrNone(t *testing.T, seed uint64, source string) (ha
 	return class == "value"
 }
 
+// requireValues requires that a tenth of what is generated has a value.
+func requireValues(t *testing.T, generated uint64, hasValue func(seed uint64) bool) {
+	t.Helper()
+	values := 0
+	for seed := range generated {
+		if hasValue(seed) {
+			values++
+		}
+	}
+	t.Logf("%d of %d have a value", values, generated)
+	require.Greater(t, values, int(generated/10))
+}
+
 // picker chooses at random what generators make.
 type picker struct{ *rand.Rand }
 

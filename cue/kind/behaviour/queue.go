@@ -27,10 +27,10 @@ func turnOf(n *node, c conj) turn {
 	if c.env != nil && c.env.node == n && readsFieldOf(n, c.x, c.env) {
 		return known
 	}
-	switch c.x.(type) {
-	case *Reference, *LetReference, *PackageReference, *Selector, *Index, *Variable, *Self:
+	if isReference(c.x) {
 		return reference
-	case *Disjunction:
+	}
+	if _, ok := c.x.(*Disjunction); ok {
 		return disjunction
 	}
 	return atOnce
@@ -61,9 +61,9 @@ func names(x Expr, e *env, n *node) bool {
 	return slices.ContainsFunc(partsOf(x), func(part Expr) bool { return names(part, e, n) })
 }
 
-// addQueued unifies a node with what waits for that. While a disjunction is open, fields may be unknown, and what reads
-// them goes on waiting; its alternatives try again. Disjunctions that this adds count as parts of the alternative that
-// was taken last.
+// addQueued unifies a node with what is in its queue. While a disjunction is open, fields may be unknown: what reads
+// them stays in the queue, and the alternatives try again. Disjunctions that this adds count as parts of the
+// alternative that was taken last.
 func (n *node) addQueued(r *run) {
 	for n.addNext(r, reference) || n.addDisjunction(r) || len(n.open) == 0 && n.addNext(r, soonest(r, n)) {
 	}
@@ -114,14 +114,14 @@ func (n *node) addNext(r *run, of turn) (found bool) {
 // soonest computes the turns of what reads fields of the struct itself, and returns the first one.
 func soonest(r *run, n *node) (first turn) {
 	first = unknown
-	parts := len(n.queue) + len(n.lits) + len(n.data)
+	parts := len(n.queue) + partsOfStruct(n)
 	for i := range n.queue {
 		if n.queue[i].turn >= known {
 			n.queue[i].turn = turnNow(r, n, n.queue[i].conj)
 		}
 		first = min(first, n.queue[i].turn)
 	}
-	if len(n.queue)+len(n.lits)+len(n.data) > parts { // a field that was read has an if, which added something
+	if len(n.queue)+partsOfStruct(n) > parts { // a field that was read has an if, which added something
 		return soonest(r, n)
 	}
 	return first
@@ -129,12 +129,10 @@ func soonest(r *run, n *node) (first turn) {
 
 // turnNow returns the turn of something that reads fields of the struct itself.
 func turnNow(r *run, n *node, c conj) turn {
-	problem := r.operands(c.x, c.env)
-	field, isField := origin(c.x).(*Reference)
-	switch {
-	case problem != nil:
+	if r.operands(c.x, c.env) != nil {
 		return unknown
-	case isField && c.env.at(field.Up).node == n:
+	}
+	if field, ok := origin(c.x).(*Reference); ok && names(field, c.env, n) {
 		return itself
 	}
 	return known
