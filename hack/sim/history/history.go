@@ -186,26 +186,27 @@ func Play(o Options) (r Result, err error) {
 	others.Wait()
 	var changes []apiserver.Change
 	h.server.Do("", func(s *apiserver.Store) { changes = s.Changes() })
-	r.Violations = append(r.Violations, writtenAfresh(h, changes, changed, settled, calmed)...)
+	h.Moves = o.Moves || o.Cycles && isRestless(h, changes, changed, settled, calmed)
+	for _, c := range changes[settled:] {
+		if isWrite(h, c) && !h.Moves {
+			r.Violations = append(r.Violations, "a fresh operator writes although nothing has changed: "+c.String())
+		}
+	}
 	r.Objects, r.Writes, r.Story = h.created, len(changes), h.story(changes)
 	r.Violations = slices.Concat(r.Violations, h.noted, h.violations(changes), h.mixed(changes))
 	return r, nil
 }
 
-// writtenAfresh returns what an operator that started when all was settled has written. The calm times began at a time,
-// after some changes.
-func writtenAfresh(h *history, changes []apiserver.Change, changed, settled int, calmed time.Time) (found []string) {
-	isWrite := func(c apiserver.Change) bool { return isByOperator(c) && !isInstallation(c) && !h.isClaim(c) }
-	// The status of an object that waits says that, and not that writes do not end.
-	isLate := func(c apiserver.Change) bool { return isWrite(c) && c.At.After(calmed.Add(h.Calm/2)) }
-	h.Moves = h.Moves || h.Cycles && (slices.ContainsFunc(changes[settled:], isEndless) ||
-		slices.ContainsFunc(changes[changed:settled], isLate))
-	for _, c := range changes[settled:] {
-		if isWrite(c) && !h.Moves {
-			found = append(found, "a fresh operator writes although nothing has changed: "+c.String())
-		}
-	}
-	return found
+// isRestless reports whether writes go on in calm times, which began at a time after some changes, or have no end after
+// they are settled: the status of an object says that, unless the object waits as well.
+func isRestless(h *history, changes []apiserver.Change, changed, settled int, calmed time.Time) bool {
+	isLate := func(c apiserver.Change) bool { return isWrite(h, c) && c.At.After(calmed.Add(h.Calm/2)) }
+	return slices.ContainsFunc(changes[settled:], isEndless) || slices.ContainsFunc(changes[changed:settled], isLate)
+}
+
+// isWrite reports whether an operator has changed something that should come to rest.
+func isWrite(h *history, c apiserver.Change) bool {
+	return isByOperator(c) && !isInstallation(c) && !h.isClaim(c)
 }
 
 // mostRequests returns how many requests an operator may send in calm times: each resource is listed and watched, each

@@ -222,11 +222,7 @@ func (h observer) note(at time.Time, before, object *unstructured.Unstructured) 
 			h.recorded.Insert(types.UID(uid))
 		}
 	}
-	// A child that has lost its mark, and is young, counts as created in the present entry (decision 60).
-	mark, _ := time.Parse(time.RFC3339, object.GetAnnotations()[annotationEntered])
-	isMarkedAgain := before != nil && before.GetAnnotations()[annotationEntered] == "" && !mark.IsZero() &&
-		mark.Before(object.GetCreationTimestamp().Add(time.Minute+time.Second))
-	if before == nil || isMarkedAgain {
+	if before == nil || isMarkedAgain(before, object) {
 		owner := metav1.OwnerReference{UID: types.UID(object.GetLabels()[labelOwner])}
 		h.entries[idFor(object, owner)] = object.GetAnnotations()[annotationEntered]
 	}
@@ -239,6 +235,16 @@ func (h observer) note(at time.Time, before, object *unstructured.Unstructured) 
 	if before.GetGeneration() != object.GetGeneration() {
 		h.edited[object.GetUID()] = at
 	}
+}
+
+// isMarkedAgain reports whether a young child that had lost the mark of its entry gets one: it counts as created in the
+// present entry (decision 60).
+func isMarkedAgain(before, object *unstructured.Unstructured) bool {
+	if before.GetAnnotations()[annotationEntered] != "" {
+		return false
+	}
+	mark, err := time.Parse(time.RFC3339, object.GetAnnotations()[annotationEntered])
+	return err == nil && mark.Before(object.GetCreationTimestamp().Add(time.Minute+time.Second))
 }
 
 // isDeletion reports whether an object is gone after a write, or begins to be deleted.
