@@ -3,6 +3,7 @@ package install
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -49,6 +50,14 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 	return partsWith(definitions, kinds, o)
 }
 
+// kept are annotations by which Helm, Argo CD and Flux do not delete a CRD that they do not find any more: Kubernetes
+// would delete all objects of the kind with it.
+var kept = map[string]string{
+	"helm.sh/resource-policy":           "keep",
+	"argocd.argoproj.io/sync-options":   "Prune=false,Delete=false",
+	"kustomize.toolkit.fluxcd.io/prune": "disabled",
+}
+
 // definitionsOf returns the CRDs of kinds.
 func definitionsOf(kinds []*kind.Kind, o Options) ([]runtime.Object, error) {
 	var definitions []runtime.Object
@@ -61,6 +70,9 @@ func definitionsOf(kinds []*kind.Kind, o Options) ([]runtime.Object, error) {
 		if err := crds.CallAt(definition, k, crds.Webhook{Service: service}); err != nil {
 			return nil, err
 		}
+		annotations := definition.GetAnnotations()
+		maps.Copy(annotations, kept)
+		definition.SetAnnotations(annotations)
 		definitions = append(definitions, definition)
 	}
 	return definitions, nil

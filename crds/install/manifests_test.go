@@ -284,6 +284,21 @@ func TestWebhooksComeBeforeCRDs(t *testing.T) {
 	require.Less(t, slices.Index(kinds, "ValidatingWebhookConfiguration"), slices.Index(kinds, "CustomResourceDefinition"))
 }
 
+// A tool that does not find a CRD any more would delete all objects of its kind.
+func TestCRDsAreKept(t *testing.T) {
+	t.Parallel()
+	shipped := kindtest.Shipped(t)
+	parts, err := Parts(shipped, Options{Image: "fescue"})
+	require.NoError(t, err)
+	for _, k := range shipped {
+		annotations := find[apiextensionsv1.CustomResourceDefinition](t, Objects(parts), "CustomResourceDefinition", k.Name()).Annotations
+		require.Equal(t, map[string]string{
+			"fescue.dev/kind-hash": k.Hash, "helm.sh/resource-policy": "keep", "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+			"kustomize.toolkit.fluxcd.io/prune": "disabled",
+		}, annotations)
+	}
+}
+
 // Webhooks are open unless the addresses of the API server are given.
 func TestClientsOfWebhooks(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,7 @@ func alerts(o Options) []alert {
 		{"FescueKindNotRun",
 			`max by (controller) (fescue_kinds_waiting) > 0`,
 			"10m", "warning", "The kind {{ $labels.controller }} is not running.",
-			"Its CRD, the type of a child or a right is missing, or its CRD belongs to another version of it; /readyz?verbose and the log of the operator show the reason."},
+			"Its CRD, a right or the type of a decorator's targets is missing, or its CRD belongs to another version of it; /readyz?verbose and the log of the operator show the reason."},
 		// A watch that fails is retried at least every 8 seconds; an API server that restarts takes less than 5 minutes.
 		{"FescueWatchesFail",
 			`sum by (resource) (increase(fescue_watch_failures_total{job="fescue-metrics"}[5m])) > 10`,

@@ -14,11 +14,11 @@ import (
 type template struct {
 	// condition limits the whole object by a value that is none of the options; "" is always.
 	condition string
-	// isCRD and isClusterRole tell what it is, and each that there is one for each namespace.
-	isCRD, isClusterRole, each bool
-	lines                      []line
-	seen                       map[string][]int // places in lines of a text
-	settings                   [][]int
+	// isClusterRole means that it is one, and each that there is one for each namespace.
+	isClusterRole, each bool
+	lines               []line
+	seen                map[string][]int // places in lines of a text
+	settings            [][]int
 }
 
 // line is a line of an object, and which settings have it.
@@ -32,7 +32,7 @@ func newTemplate(object *unstructured.Unstructured) *template {
 		each: object.GetNamespace() == eachNamespace}
 	switch {
 	case object.GetKind() == "CustomResourceDefinition":
-		t.condition, t.isCRD = ".Values.crds", true
+		t.condition = ".Values.crds"
 	case IsUserRole(object):
 		t.condition = ".Values.userRoles"
 	}
@@ -156,9 +156,6 @@ func (t *template) text(dimensions []*dimension) string {
 		}
 		open = needs
 		out.WriteString(l.text)
-		if t.isCRD && l.text == "  annotations:\n" {
-			out.WriteString("    helm.sh/resource-policy: keep\n")
-		}
 	}
 	if open != "" {
 		out.WriteString("{{- end }}\n")
