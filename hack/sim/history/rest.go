@@ -336,7 +336,8 @@ func (h *history) missing(
 	}
 	name, _, _ := unstructured.NestedString(c.Template, "metadata", "name")
 	name = cmp.Or(name, owner.GetName()+"-"+c.Name)
-	i := slices.IndexFunc(live, func(child *unstructured.Unstructured) bool { return child.GetName() == name })
+	i := slices.IndexFunc(live,
+		func(child *unstructured.Unstructured) bool { return child.GetName() == name || isShortened(child.GetName(), name) })
 	switch {
 	case i < 0 && !c.Delayed:
 		return []string{"lacks the child " + c.Name}
@@ -354,6 +355,12 @@ func (h *history) missing(
 			live[i].Object)}
 	}
 	return nil
+}
+
+// isShortened reports whether a name begins as one that is too long for an object, and ends in a hash.
+func isShortened(name, long string) bool {
+	i := strings.LastIndex(name, "-")
+	return i > 0 && len(long) > validation.DNS1123SubdomainMaxLength && strings.HasPrefix(long, name[:i])
 }
 
 // orderedName is that of a member of an ordered set.
