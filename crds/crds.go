@@ -5,6 +5,7 @@ package crds
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +18,16 @@ import (
 // HashAnnotation is on a CRD and has the hash of the kind that it was created from. Processes whose
 // kind has another hash do not run it, so that two versions of a kind do not undo each other's work.
 const HashAnnotation = "fescue.dev/kind-hash"
+
+// OtherVersion returns the hash that a CRD has instead of that of a kind; it is empty if the kind may
+// run with it. What is not a hash was written by hand, and is of no other version.
+func OtherVersion(k *kind.Kind, crd *unstructured.Unstructured) string {
+	installed := crd.GetAnnotations()[HashAnnotation]
+	if _, err := hex.DecodeString(installed); err != nil || len(installed) != len(k.Hash) || installed == k.Hash {
+		return ""
+	}
+	return installed
+}
 
 // YAML prints the CRDs of kinds as one stream of documents; bare ones have no
 // descriptions. at is what converts the objects of kinds with conversions.

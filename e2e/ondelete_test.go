@@ -457,21 +457,31 @@ func TestMigrateReleasesObjects(t *testing.T) {
 	g.remove("a", metav1.DeletePropagationBackground)
 
 	dir, kinds := writeKind(t, strings.NewReplacer("GROUP", g.Group, "DELETE", "").Replace(guardKind))
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	testcluster.WriteKubeconfig(t, kubeconfig, testcluster.Config(t), g.namespace)
+	run := func(flags ...string) ([]byte, error) {
+		args := append([]string{"migrate", "--kubeconfig", kubeconfig, "--shipped-kinds=false", "--kinds", dir}, flags...)
+		return exec.CommandContext(t.Context(), "fescue", args...).CombinedOutput()
+	}
+	out, err := run()
+	require.Error(t, err)
+	require.Contains(t, string(out), "stay: the CRD belongs to another version of the kind: its annotation fescue.dev/kind-hash is ")
+	b, err := g.get(g.GroupVersionResource, "b")
+	require.NoError(t, err)
+	require.True(t, isKept(b), "the installed kind needs the finalizer")
+
 	g.installCRDs(kinds)
 	o = g.launchAs(g.proxy.through(g.grant(g.installation(false).rights(t, kinds))), "--kinds", dir, "--shipped-kinds=false")
 	o.awaitLog("the kind has neither onDelete nor children in other namespaces any more, and so no right to remove the finalizer fescue.dev/on-delete: 'fescue migrate' removes it")
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	testcluster.WriteKubeconfig(t, kubeconfig, testcluster.Config(t), g.namespace)
 	migrate := func(flags ...string) string {
-		args := append([]string{"migrate", "--kubeconfig", kubeconfig, "--shipped-kinds=false", "--kinds", dir}, flags...)
-		out, err := exec.CommandContext(t.Context(), "fescue", args...).CombinedOutput()
+		out, err := run(flags...)
 		require.NoError(t, err, "%s", out)
 		return string(out)
 	}
 	require.Contains(t, migrate("--dry-run"), "2 objects would lose the finalizer fescue.dev/on-delete: the kind has neither onDelete nor children in other namespaces any more\n")
 	require.Contains(t, migrate(), "2 objects lost the finalizer fescue.dev/on-delete: the kind has neither onDelete nor children in other namespaces any more\n")
 	g.awaitGone(g.GroupVersionResource, "a")
-	b, err := g.get(g.GroupVersionResource, "b")
+	b, err = g.get(g.GroupVersionResource, "b")
 	require.NoError(t, err)
 	require.Equal(t, []string{"example.com/other"}, b.GetFinalizers())
 	g.patch(g.GroupVersionResource, "b", `{"metadata":{"finalizers":null}}`)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -127,12 +128,13 @@ func migrateKind(ctx context.Context, out io.Writer, clients *operator.Clients, 
 }
 
 // releaseUnused removes the finalizer for onDelete from the objects of a kind that has none, and returns how
-// many had it.
+// many had it. The CRD has to be of the kind as it is now: that of another version may need the finalizer.
 func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, dryRun bool) (released int, err error) {
 	if k.IsHeld() {
 		return 0, nil
 	}
 	resource := client.Resource(k.GroupVersionResource())
+	isInstalled := sync.OnceValue(func() error { return requireInstalled(ctx, client, k) })
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return crds.ListPage(ctx, resource, options)
 	})
@@ -142,6 +144,9 @@ func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, 
 			object, ok := item.(*unstructured.Unstructured)
 			if !ok || !plan.HasFinalizer(k, object) || children.Reaches(k, object) {
 				return nil
+			}
+			if err := isInstalled(); err != nil {
+				return fmt.Errorf("finalizers of %s stay: %w", k.Name(), err)
 			}
 			if !dryRun {
 				object.SetFinalizers(plan.WithFinalizer(object, false))
@@ -165,4 +170,17 @@ func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, 
 		}
 	}
 	return released, nil
+}
+
+// requireInstalled returns an error if the CRD of a kind belongs to another version of the kind.
+func requireInstalled(ctx context.Context, client dynamic.Interface, k *kind.Kind) error {
+	crd, err := client.Resource(crds.Resource).Get(ctx, k.Name(), metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read the CRD: %w", err)
+	}
+	if installed := crds.OtherVersion(k, crd); installed != "" {
+		return fmt.Errorf("the CRD belongs to another version of the kind: its annotation %s is %s, and the kind has %s: "+
+			"apply the CRD of the kind first", crds.HashAnnotation, installed, k.Hash)
+	}
+	return nil
 }

@@ -4,7 +4,6 @@ package definitions
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -144,17 +143,7 @@ func (d *Definitions) IsDeleted(k *kind.Kind) bool { return d.get(k).deleted.Loa
 // IsOtherVersion reports whether the CRD of a kind belongs to another version of the kind.
 func (d *Definitions) IsOtherVersion(k *kind.Kind) bool {
 	crd := d.CRD(k)
-	return crd != nil && otherVersion(k, crd) != ""
-}
-
-// otherVersion returns the hash that a CRD has instead of that of a kind; it is empty if the kind may
-// run with it. What is not a hash was written by hand, and is of no other version.
-func otherVersion(k *kind.Kind, crd *unstructured.Unstructured) string {
-	installed := crd.GetAnnotations()[crds.HashAnnotation]
-	if _, err := hex.DecodeString(installed); err != nil || len(installed) != len(k.Hash) || installed == k.Hash {
-		return ""
-	}
-	return installed
+	return crd != nil && crds.OtherVersion(k, crd) != ""
 }
 
 // problemOf returns why a kind cannot run with its CRD, which is nil if there is none.
@@ -166,7 +155,7 @@ func problemOf(k *kind.Kind, crd *unstructured.Unstructured) error {
 	if err := crds.Accepted(crd); err != nil {
 		return engine.Absent(err.Error())
 	}
-	if installed := otherVersion(k, crd); installed != "" {
+	if installed := crds.OtherVersion(k, crd); installed != "" {
 		return engine.Absent(
 			fmt.Sprintf(
 				"the CRD %s belongs to another version of the kind: its annotation %s is %s, and the kind of this process has %s; "+

@@ -1,4 +1,4 @@
-package definitions
+package crds
 
 import (
 	"strings"
@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
@@ -19,11 +18,11 @@ func TestOtherVersion(t *testing.T) {
 		k.Hash: false, "": false, "edited": false, "0a": false, strings.Repeat("xx", 8): false, strings.Repeat("0b", 8): true,
 	} {
 		crd := &unstructured.Unstructured{}
-		crd.SetAnnotations(map[string]string{crds.HashAnnotation: installed})
+		crd.SetAnnotations(map[string]string{HashAnnotation: installed})
 		want := ""
 		if isOther {
 			want = installed
 		}
-		require.Equal(t, want, otherVersion(k, crd), installed)
+		require.Equal(t, want, OtherVersion(k, crd), installed)
 	}
 }
