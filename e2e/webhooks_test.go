@@ -101,6 +101,25 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
+// A CRD that the operator may not write does not keep it from renewing the certificate of all webhooks. It is not parallel,
+// as TestWebhooks.
+func TestCertificateIsRenewedBesideForbiddenCRD(t *testing.T) {
+	c := newCluster(t)
+	converted, backups := writeKind(t, convertedBackup("forbidden.example.com"))
+	c.deleteCRDs(backups[0].Name())
+	c.proxy.failing.Store(new(func(r *http.Request) int {
+		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "customresourcedefinitions") {
+			return http.StatusForbidden
+		}
+		return 0
+	}))
+	flags, _ := c.webhookURLFlags()
+	o := c.launch(append(flags, "--kinds", converted, "--shipped-kinds=false", "--webhook-cert-validity", certificateValidity(t).String())...)
+	o.awaitLog("setting the conversion webhook of CRDs failed")
+	o.awaitLog("step=promote")
+	require.Equal(t, 1, strings.Count(o.log.String(), "step=replace"), "a certificate was replaced when it had expired")
+}
+
 // ready requires a check for each thing that the webhooks need.
 func (w *webhookTest) ready(t *testing.T) {
 	code, body := get(t, w.operator.address("--health-listen")+"/readyz?verbose")

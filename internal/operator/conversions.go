@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,12 +75,18 @@ func (c *conversions) signal() {
 	}
 }
 
-// publish has all CRDs trust an authority, and Run keep them so.
+// publish has all CRDs trust an authority, and run keep them so. A CRD that the API server does not let Fescue write is
+// left to run: until somebody mends that, the other CRDs and the webhooks need a new certificate as well.
 func (c *conversions) publish(ctx context.Context, bundle []byte) error {
 	c.mu.Lock()
 	c.bundle, c.published = bundle, true
 	c.mu.Unlock()
-	return c.apply(ctx)
+	errs := c.apply(ctx)
+	isRejected := func(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
+	if slices.ContainsFunc(errs, isRejected) {
+		c.signal()
+	}
+	return errors.Join(slices.DeleteFunc(errs, isRejected)...)
 }
 
 // run corrects CRDs that others have changed, until ctx ends.
@@ -96,7 +103,7 @@ func (c *conversions) run(ctx context.Context) {
 			return
 		case <-time.After(delay):
 		}
-		if err := c.apply(ctx); err == nil {
+		if err := errors.Join(c.apply(ctx)...); err == nil {
 			delay = conversionDelay
 		} else if ctx.Err() == nil {
 			delay = min(2*delay, maxConversionDelay)
@@ -107,8 +114,8 @@ func (c *conversions) run(ctx context.Context) {
 }
 
 // apply writes to the CRDs that differ from what they should be. Those that do not exist or belong to
-// another version of the kind are left out.
-func (c *conversions) apply(ctx context.Context) error {
+// another version of the kind are left out. It returns an error for each CRD that it could not write.
+func (c *conversions) apply(ctx context.Context) (errs []error) {
 	c.mu.Lock()
 	kinds, webhook, published := c.kinds, c.webhook, c.published
 	webhook.CABundle = c.bundle
@@ -116,7 +123,6 @@ func (c *conversions) apply(ctx context.Context) error {
 	if !published {
 		return nil
 	}
-	var errs []error
 	for _, k := range kinds {
 		crd := c.definitions.CRD(k)
 		if crd == nil || c.definitions.IsOtherVersion(k) {
@@ -139,7 +145,7 @@ func (c *conversions) apply(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("CRD %s: %w", k.Name(), err))
 		}
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // errForeign is the error for a CRD whose objects another installation converts.
