@@ -37,6 +37,9 @@ var selector = map[string]string{"app.kubernetes.io/name": name, "app.kubernetes
 // OperatorSelector selects, by their labels, the Deployments of all installations.
 func OperatorSelector() string { return labels.FormatLabels(selector) }
 
+// Selector selects, by their label, the objects of all installations.
+func Selector() string { return labels.FormatLabels(objectMeta("", "").Labels) }
+
 // WorksIn reads from the Deployment of an installation which namespaces it is limited to;
 // none means all.
 func WorksIn(d *appsv1.Deployment) []string {
@@ -51,9 +54,10 @@ func WorksIn(d *appsv1.Deployment) []string {
 }
 
 // namespaceObjects returns the operator's namespace, which limits its Pods to what the operator
-// needs. Namespaces shared with others are left unchanged.
+// needs. Namespaces shared with others, such as those of its users, are left unchanged.
 func namespaceObjects(o Options) []runtime.Object {
-	if o.Namespace == metav1.NamespaceDefault || strings.HasPrefix(o.Namespace, "kube-") {
+	if o.Namespace == metav1.NamespaceDefault || strings.HasPrefix(o.Namespace, "kube-") ||
+		slices.Contains(o.Namespaces, o.Namespace) {
 		return nil
 	}
 	meta := objectMeta(o.Namespace, "")

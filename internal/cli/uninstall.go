@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
@@ -90,6 +90,10 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 		return err
 	}
 	r := &remover{Clients: clients, o: o, out: out, kinds: catalog.All(), others: others}
+	objects := reversed(install.Objects(parts))
+	if err := r.requireOwn(ctx, objects); err != nil {
+		return err
+	}
 	found, err := r.objectsToDelete(ctx)
 	if err != nil {
 		return err
@@ -97,16 +101,20 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if err := r.printKept(); err != nil {
 		return err
 	}
-	return r.removeAll(ctx, found, reversed(install.Objects(parts)))
+	return r.removeAll(ctx, found, objects)
 }
 
 // removeAll deletes objects of kinds, and then those of an installation except what is to be kept.
 func (r *remover) removeAll(ctx context.Context, found, objects []*unstructured.Unstructured) error {
 	var webhooks, others, deployments []*unstructured.Unstructured
 	last := createdByOperator(r.o.Options)
+	keepNamespace, err := r.keepsNamespace(ctx)
+	if err != nil {
+		return err
+	}
 	for _, object := range objects {
 		switch {
-		case r.o.keepCRDs && isDefinition(object), r.o.keepNamespace && isNamespace(object), len(r.others) > 0 &&
+		case r.o.keepCRDs && isDefinition(object), keepNamespace && isNamespace(object), len(r.others) > 0 &&
 			isShared(object):
 		case isWebhookConfiguration(object):
 			webhooks = append(webhooks, object)
@@ -136,15 +144,38 @@ func (r *remover) removeAll(ctx context.Context, found, objects []*unstructured.
 	if err := r.remove(ctx, metav1.DeletePropagationBackground, webhooks); err != nil {
 		return err
 	}
-	if len(r.others) == 0 && !r.o.keepCRDs {
-		if err := r.acceptAll(ctx); err != nil {
-			return err
-		}
+	prepare := r.acceptAll
+	if len(r.others) > 0 || r.o.keepCRDs {
+		prepare = r.leaveConversions
+	}
+	if err := prepare(ctx); err != nil {
+		return err
 	}
 	if err := r.releaseObjects(ctx); err != nil {
 		return err
 	}
 	return r.remove(ctx, metav1.DeletePropagationBackground, last)
+}
+
+// keepsNamespace reports whether the namespace of the installation stays: if the user says so, or if it has no label of
+// Fescue, so that somebody else created it.
+func (r *remover) keepsNamespace(ctx context.Context) (bool, error) {
+	if r.o.keepNamespace {
+		return true, nil
+	}
+	namespace, err := r.Typed.CoreV1().Namespaces().Get(ctx, r.o.Namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read namespace %s: %w", r.o.Namespace, err)
+	}
+	ours, err := labels.Parse(install.Selector())
+	if err != nil || ours.Matches(labels.Set(namespace.Labels)) {
+		return false, err
+	}
+	_, err = fmt.Fprintf(r.out, "kept the namespace %s, which does not have the label %s\n", r.o.Namespace, ours)
+	return true, err
 }
 
 func isNamespace(object *unstructured.Unstructured) bool { return object.GetKind() == "Namespace" }
@@ -188,7 +219,7 @@ func (r *remover) objectsToDelete(ctx context.Context) ([]*unstructured.Unstruct
 	var errs []error
 	var all []*unstructured.Unstructured
 	for _, k := range r.kinds {
-		found, err := r.list(ctx, k.GroupVersionKind.GroupKind())
+		found, err := r.list(ctx, k)
 		if err != nil {
 			return nil, err
 		}
@@ -249,40 +280,75 @@ func (r *remover) removeOperator(ctx context.Context, deployments []*unstructure
 	return nil
 }
 
-// acceptAll lets the API server accept any object of the CRDs that are to be deleted, where there still are objects: it
-// rejects all writes of some that became invalid, also those that remove finalizers, and nothing would ever delete
-// them.
+// leaveConversions has the CRDs that stay trust the webhook of the removed installation no more, so that another one
+// takes the conversions over.
+func (r *remover) leaveConversions(ctx context.Context) error {
+	for _, k := range r.kinds {
+		if !k.Versions.Converts() {
+			continue
+		}
+		err := r.updateDefinition(ctx, k, func(definition map[string]any) error {
+			client, _, _ := unstructured.NestedMap(definition, "spec", "conversion", "webhook", "clientConfig")
+			if of, _, _ := unstructured.NestedString(client, "service", "namespace"); of == r.o.Namespace {
+				unstructured.RemoveNestedField(definition, "spec", "conversion", "webhook", "clientConfig", "caBundle")
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("leave the conversions of CRD %s: %w", k.Name(), err)
+		}
+	}
+	return nil
+}
+
+// updateDefinition changes the CRD of a kind, if there is one.
+func (r *remover) updateDefinition(ctx context.Context, k *kind.Kind, change func(map[string]any) error) error {
+	definitions := r.Dynamic.Resource(crds.Resource)
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		definition, err := definitions.Get(ctx, k.Name(), metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if err := change(definition.Object); err != nil {
+			return err
+		}
+		_, err = definitions.Update(ctx, definition, metav1.UpdateOptions{})
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// acceptAll lets the API server accept and convert any object of the CRDs that are to be deleted, where there still are
+// objects: it rejects all writes of some that became invalid, also those that remove finalizers, and nothing would ever
+// delete them. Nor would anything if it needed a webhook to read them.
 func (r *remover) acceptAll(ctx context.Context) error {
 	anything := map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
 		"x-kubernetes-preserve-unknown-fields": true}}
 	for _, k := range r.kinds {
-		left, err := r.list(ctx, k.GroupVersionKind.GroupKind())
-		if err != nil {
-			return err
-		}
-		if len(left) == 0 {
-			continue
-		}
-		definitions := r.Dynamic.Resource(crds.Resource)
-		err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-			definition, err := definitions.Get(ctx, k.Name(), metav1.GetOptions{})
+		if !k.Versions.Converts() { // otherwise, the API server may be unable to list them
+			left, err := r.list(ctx, k)
 			if err != nil {
 				return err
 			}
-			versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+			if len(left) == 0 {
+				continue
+			}
+		}
+		err := r.updateDefinition(ctx, k, func(definition map[string]any) error {
+			versions, _, _ := unstructured.NestedSlice(definition, "spec", "versions")
 			for _, v := range versions {
 				version := v.(map[string]any)
 				version["schema"] = anything
 				delete(version, "selectableFields")                              // they must be in the schema
 				unstructured.RemoveNestedField(version, "subresources", "scale") // its number is checked as well
 			}
-			if err := unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions"); err != nil {
-				return err
-			}
-			_, err = definitions.Update(ctx, definition, metav1.UpdateOptions{})
-			return err
+			unstructured.RemoveNestedField(definition, "spec", "conversion")
+			return unstructured.SetNestedSlice(definition, versions, "spec", "versions")
 		})
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err != nil {
 			return fmt.Errorf("open the schema of CRD %s: %w", k.Name(), err)
 		}
 	}
@@ -330,7 +396,7 @@ func (h heldObject) left() string {
 // heldObjects returns the objects with the finalizer of their kind, in the namespaces that belong to the installation.
 func (r *remover) heldObjects(ctx context.Context) (held []heldObject, err error) {
 	for _, k := range r.kinds {
-		found, err := r.list(ctx, k.GroupVersionKind.GroupKind())
+		found, err := r.list(ctx, k)
 		if err != nil {
 			return nil, err
 		}
@@ -381,10 +447,14 @@ func (r *remover) printKept() error {
 	return err
 }
 
-// list lists the objects of a type in all namespaces. There are none of a type that the cluster does not
-// have.
-func (r *remover) list(ctx context.Context, of schema.GroupKind) ([]*unstructured.Unstructured, error) {
-	mapping, err := r.Mapper.RESTMapping(of)
+// list lists the objects of a kind in all namespaces, in the version in which the API server stores them if it has
+// that: others need a webhook that may be gone. There are none of a type that the cluster does not have.
+func (r *remover) list(ctx context.Context, k *kind.Kind) ([]*unstructured.Unstructured, error) {
+	of := k.GroupVersionKind
+	mapping, err := r.Mapper.RESTMapping(of.GroupKind(), of.Version)
+	if meta.IsNoMatchError(err) {
+		mapping, err = r.Mapper.RESTMapping(of.GroupKind())
+	}
 	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}
