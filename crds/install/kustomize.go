@@ -31,6 +31,17 @@ var sorted = map[string]any{
 	},
 }
 
+// The other folders of Kustomize: bases is in that of the CRDs.
+const (
+	defaultFolder = "default"
+	bases         = "bases"
+)
+
+// Folders returns the folders that files of Kustomize may be in.
+func Folders() []string {
+	return []string{partCRD, partCRD + "/" + bases, partManager, partNetwork, partPrometheus, partRBAC, partWebhook, defaultFolder}
+}
+
 // Kustomize lays the parts out as kubebuilder's config folder: the content of each file
 // under its path. default installs everything but what needs the Prometheus operator.
 // Paths are relative to the folder; samples, which are written by hand, are not in it.
@@ -45,7 +56,7 @@ func Kustomize(parts []Part) (map[string][]byte, error) {
 		for _, object := range part.Objects {
 			path := fileName(object)
 			if folder == partCRD {
-				path = "bases/" + path
+				path = bases + "/" + path
 			}
 			text, err := yaml.Marshal(object.Object)
 			if err != nil {
@@ -57,14 +68,14 @@ func Kustomize(parts []Part) (map[string][]byte, error) {
 	}
 	for _, folder := range slices.Sorted(maps.Keys(resources)) {
 		if folder != partPrometheus {
-			resources["default"] = append(resources["default"], "../"+folder)
+			resources[defaultFolder] = append(resources[defaultFolder], "../"+folder)
 		}
 	}
 	for folder, list := range resources {
 		kustomization := map[string]any{
 			"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": list,
 		}
-		if folder == "default" {
+		if folder == defaultFolder {
 			kustomization["sortOptions"] = sorted
 		}
 		text, err := yaml.Marshal(kustomization)

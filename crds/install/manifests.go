@@ -36,7 +36,7 @@ const (
 )
 
 // Parts returns everything that an installation consists of, in the order in which to apply
-// it; the first object is the namespace, unless it is one of the cluster's own. An
+// it; the first object is the namespace, unless others share it. An
 // error names the option or the kind that is wrong.
 func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 	o, err := o.complete()

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/fescue-dev/fescue/internal/operator"
@@ -18,6 +20,7 @@ func connect(o *operator.ClusterOptions) (clients *operator.Clients, namespace s
 	if err != nil {
 		return nil, "", err
 	}
+	config.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
 	clients, err = operator.Connect(config)
 	return clients, namespace, err
 }

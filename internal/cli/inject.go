@@ -107,7 +107,7 @@ func (o injectOptions) inject(ctx context.Context) error {
 			}
 		})
 	}
-	if err := errors.Join(writeErr, v.Report.Print(o.standardError, "text")); err != nil {
+	if err := errors.Join(writeErr, v.Report.Print(escaped{o.standardError}, "text")); err != nil {
 		return err
 	}
 	if len(v.Report.Errors) > 0 {

@@ -40,8 +40,9 @@ func (o kindOptions) check() error {
 	if !o.shipped && len(o.dirs) == 0 {
 		return errors.New("--shipped-kinds=false leaves no kinds: add a folder with --kinds")
 	}
-	if o.timeout <= 0 {
-		return fmt.Errorf("--load-timeout: invalid value %q: must be above 0", o.timeout)
+	if o.timeout < minLoadTimeout || o.timeout > maxLoadTimeout {
+		return fmt.Errorf("--load-timeout: invalid value %q: must be between %s and %s", o.timeout, minLoadTimeout,
+			maxLoadTimeout)
 	}
 	for _, dir := range o.dirs {
 		if err := load.CheckFolder(dir); err != nil {

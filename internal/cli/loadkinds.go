@@ -33,6 +33,9 @@ import (
 const (
 	// defaultLoadTimeout is the CPU time that a kind may take. Large kinds take half a second.
 	defaultLoadTimeout = 5 * time.Second
+	// minLoadTimeout and maxLoadTimeout bound what a user may choose: a process takes some time to start.
+	minLoadTimeout = 10 * time.Millisecond
+	maxLoadTimeout = time.Hour
 	// loadMemory is the memory that a process may take that loads a kind, in bytes: half of
 	// that of an installation. Large kinds take a third of it.
 	loadMemory = 256 << 20

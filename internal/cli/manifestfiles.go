@@ -35,17 +35,27 @@ func readManifests(arg string, recursive bool, stdin io.Reader, each func(vet.Fi
 	}
 }
 
+// onceFromInput returns an error if arguments name standard input more than once: the second would be empty.
+func onceFromInput(args []string) error {
+	isInput := func(arg string) bool { return arg == "-" }
+	if i := slices.IndexFunc(args, isInput); i >= 0 && slices.ContainsFunc(args[i+1:], isInput) {
+		return errors.New("-: standard input can be read only once")
+	}
+	return nil
+}
+
 // readFolder reads the manifests in a folder, and in its subfolders if recursive, in the order of
 // their names.
 func readFolder(dir string, recursive bool, each func(vet.File)) {
 	empty := true
-	_ = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+	_ = fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
+		name := filepath.Join(dir, path)
 		switch {
 		case err != nil:
 			empty = false
 			each(unreadable(name, err))
 		case entry.IsDir():
-			if name != dir && !recursive {
+			if path != "." && !recursive {
 				return fs.SkipDir
 			}
 		case slices.Contains(manifestExtensions, filepath.Ext(name)):
@@ -56,7 +66,7 @@ func readFolder(dir string, recursive bool, each func(vet.File)) {
 	})
 	if empty {
 		hint := ""
-		if kinds, err := filepath.Glob(filepath.Join(dir, "*.cue")); err == nil && len(kinds) > 0 {
+		if hasKinds(dir) {
 			hint = "; for the kinds in it, set --kinds " + dir
 		}
 		each(vet.File{Name: dir, Err: fmt.Errorf("the folder has no files with extension %s%s", strings.Join(manifestExtensions, ", "), hint)})

@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -61,6 +65,10 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 // load loads the kinds, and reads the folders that are mounted.
 func (o *installOptions) load(ctx context.Context) (*load.Kinds, install.Options, error) {
 	options := o.Options
+	if err := errors.Join(operator.CheckNamespaces("--namespace", []string{o.Namespace}),
+		operator.CheckNamespaces("--namespaced", o.Namespaces)); err != nil {
+		return nil, options, err
+	}
 	if o.Shards < 1 {
 		return nil, options, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards,
 			install.MaxShards)
@@ -69,7 +77,8 @@ func (o *installOptions) load(ctx context.Context) (*load.Kinds, install.Options
 	if err := errors.Join(loaded.BrokenError(), err); err != nil {
 		return nil, options, err
 	}
-	options.OwnKindsOnly, options.Types = !o.kinds.shipped, loaded.Plurals()
+	options.OwnKindsOnly, options.Types = !o.kinds.shipped, make(install.Types)
+	maps.Copy(options.Types, loaded.Plurals())
 	for _, text := range o.types {
 		groupKind, plural, err := install.ParseType(text)
 		if err != nil {
@@ -119,7 +128,7 @@ func (o *installOptions) writeChart(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeGenerated(dir, "templates", files, install.TemplateHeader)
+	return writeGenerated(dir, []string{"templates"}, files, install.TemplateHeader)
 }
 
 func newManifestsCommand() *cobra.Command {
@@ -152,7 +161,7 @@ Deployment mounts.`,
 				if err != nil {
 					return err
 				}
-				return writeGenerated(outputDir, ".", files, install.Header)
+				return writeGenerated(outputDir, install.Folders(), files, install.Header)
 			}
 			objects := install.Objects(parts)
 			if argoCD {
@@ -186,23 +195,27 @@ Deployment mounts.`,
 // mounted: with nothing next to them but Fescue's own libraries.
 func readSource(dir string) (install.Source, error) {
 	source := make(install.Source)
-	files, err := filepath.Glob(filepath.Join(dir, "*.cue"))
+	folder := os.DirFS(dir)
+	files, err := fs.Glob(folder, "*.cue")
 	if err != nil {
 		return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
 	}
-	for _, file := range append(files, filepath.Join(dir, "cue.mod", "module.cue")) {
-		text, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
+	for _, file := range append(files, "cue.mod/module.cue") {
+		if strings.HasPrefix(file, ".") || strings.HasPrefix(file, "_") {
+			continue // CUE ignores it
+		}
+		info, err := fs.Stat(folder, file)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
 			continue // the folder need not be a module
 		}
+		text, err := fs.ReadFile(folder, file)
+		if err == nil && !utf8.Valid(text) {
+			err = fmt.Errorf("%s is not UTF-8, as the text of a ConfigMap must be", file)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
 		}
-		path, err := filepath.Rel(dir, file)
-		if err != nil {
-			return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
-		}
-		source[filepath.ToSlash(path)] = string(text)
+		source[file] = string(text)
 	}
 	alone, err := os.MkdirTemp("", "fescue-kinds-")
 	if err != nil {
@@ -220,31 +233,34 @@ func readSource(dir string) (install.Source, error) {
 	return source, nil
 }
 
-// writeGenerated writes files into a folder, and removes files that begin with a header and are no longer among them
-// from a part of it.
-func writeGenerated(dir, part string, files map[string][]byte, header string) error {
+// writeGenerated writes files into a folder, and removes files from some of its subfolders that begin with a header and
+// are no longer among them.
+func writeGenerated(dir string, subfolders []string, files map[string][]byte, header string) error {
 	for path, content := range files {
 		if err := writeFile(filepath.Join(dir, path), content); err != nil {
 			return err
 		}
 	}
-	return filepath.WalkDir(filepath.Join(dir, part), func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
+	for _, subfolder := range subfolders {
+		entries, err := os.ReadDir(filepath.Join(dir, subfolder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		path, err := filepath.Rel(dir, file)
-		if err != nil {
-			return err
+		for _, entry := range entries {
+			file := path.Join(subfolder, entry.Name())
+			if _, wanted := files[file]; wanted || !entry.Type().IsRegular() {
+				continue
+			}
+			content, err := os.ReadFile(filepath.Join(dir, file))
+			if err == nil && bytes.HasPrefix(content, []byte(header)) {
+				err = os.Remove(filepath.Join(dir, file))
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if _, wanted := files[filepath.ToSlash(path)]; wanted {
-			return nil
-		}
-		content, err := os.ReadFile(file)
-		if err == nil && bytes.HasPrefix(content, []byte(header)) {
-			err = os.Remove(file)
-		}
-		return err
-	})
+	}
+	return nil
 }
 
 func writeFile(file string, content []byte) error {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,6 +75,9 @@ func (o renderOptions) render(ctx context.Context) error {
 			return fmt.Errorf("--now: invalid value %q: must be a time in RFC 3339, like 2006-01-02T15:04:05Z", o.now)
 		}
 	}
+	if err := onceFromInput(slices.Concat(o.files, o.observed)); err != nil {
+		return err
+	}
 	kinds, err := o.kinds.load(ctx)
 	if err != nil {
 		return err
@@ -84,6 +89,9 @@ func (o renderOptions) render(ctx context.Context) error {
 	existing, err := o.read(o.observed)
 	if err != nil {
 		return err
+	}
+	if len(objects) == 0 {
+		return fmt.Errorf("%s: no object to render", strings.Join(o.files, ", "))
 	}
 	v := vet.New(kinds)
 	objects, observed := v.Divide(objects, existing)

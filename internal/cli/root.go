@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
@@ -65,8 +66,16 @@ func abandon(ctx context.Context, execute func(context.Context) error) error {
 // printErrors prints one line for each error that is joined in err.
 func printErrors(w io.Writer, err error) {
 	for _, e := range syntax.Unjoined(err) {
-		_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(e.Error(), "\n", " "))
+		_, _ = fmt.Fprintln(escaped{w}, "error:", strings.ReplaceAll(e.Error(), "\n", " "))
 	}
+}
+
+// escaped writes what users name and type to a terminal, without the control characters that change what it shows.
+type escaped struct{ io.Writer }
+
+// Write implements io.Writer.
+func (w escaped) Write(text []byte) (int, error) {
+	return len(text), printers.WriteEscaped(w.Writer, string(text))
 }
 
 // nameAsPlugin makes help show the command that users type when kubectl runs the program as a plugin.

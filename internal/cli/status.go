@@ -122,10 +122,11 @@ func noteUnloaded(
 	}
 	for _, name := range names {
 		hasObjects, err := clients.HasObjects(ctx, name, namespace)
-		if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-			return err
-		}
-		if hasObjects {
+		switch {
+		case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
+		case err != nil: // such as those that need the conversion of an installation that is gone
+			_, _ = fmt.Fprintf(notes, "note: objects of %s are not shown: %v\n", name, err)
+		case hasObjects:
 			_, _ = fmt.Fprintf(
 				notes,
 				"note: objects of %s are not shown: its kind is not among those loaded. Name its folder with --kinds; if no operator runs it, nothing reconciles them\n",

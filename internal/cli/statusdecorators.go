@@ -25,6 +25,9 @@ import (
 func decoratedRows(ctx context.Context, c *operator.Clients, k *kind.Kind, namespace string) ([]statusRow, error) {
 	namespace = namespaceFor(k, namespace)
 	objects, _, err := listType(ctx, c, k.GroupVersionKind, namespace, "")
+	if meta.IsNoMatchError(err) {
+		return nil, nil // there is no object
+	}
 	if err != nil {
 		return nil, fmt.Errorf("decorator %s: %w", k.Title(), err)
 	}

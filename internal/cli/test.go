@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -103,17 +104,15 @@ func (o testOptions) test(ctx context.Context, dirs []string) error {
 		dirs = []string{"."}
 	}
 	failed := false
+	var errs []error // of one folder, which hides no other
 	for _, dir := range dirs {
 		ok, err := o.testFolder(ctx, dir, selected)
-		if err != nil {
-			return err
-		}
-		failed = failed || !ok
+		failed, errs = failed || !ok, append(errs, err)
 	}
-	if failed {
-		return errFindings
+	if err := errors.Join(errs...); err != nil || !failed {
+		return err
 	}
-	return nil
+	return errFindings
 }
 
 // testFolder runs the scenarios of one folder, and reports whether all are as expected.
@@ -128,7 +127,7 @@ func (o testOptions) testFolder(ctx context.Context, dir string, selected *regex
 		return true, nil
 	}
 	began := time.Now()
-	if sources, _ := filepath.Glob(filepath.Join(dir, "*.cue")); len(sources) > 0 {
+	if hasKinds(dir) {
 		o.kinds.dirs = append(slices.Clone(o.kinds.dirs), dir)
 	}
 	kinds, err := o.kinds.load(ctx)
@@ -156,17 +155,25 @@ func (o testOptions) testFolder(ctx context.Context, dir string, selected *regex
 	return ok, nil
 }
 
+// hasKinds reports whether a folder has files in CUE.
+func hasKinds(dir string) bool {
+	files, err := fs.Glob(os.DirFS(dir), "*.cue")
+	return err == nil && len(files) > 0
+}
+
 // scenarioFiles lists the scenarios of a folder.
 func scenarioFiles(dir string) (files []string, err error) {
 	if _, err := os.ReadDir(dir); err != nil {
 		return nil, err
 	}
 	for _, pattern := range []string{"*.txtar", "testdata/*.txtar"} {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		found, err := fs.Glob(os.DirFS(dir), pattern)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, found...)
+		for _, file := range found {
+			files = append(files, filepath.Join(dir, file))
+		}
 	}
 	return files, nil
 }

@@ -114,6 +114,9 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 		return errors.New(
 			"nothing to vet: name files or folders with manifests, - for standard input, or --kinds DIR to check kinds; see 'fescue vet --help'")
 	}
+	if err := onceFromInput(args); err != nil {
+		return err
+	}
 	kinds, err := o.kinds.load(ctx) // checks them as well (package check): Broken has the mistakes
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
@@ -135,11 +138,11 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 	if len(args) > 0 && !o.unknownChosen {
 		v.CheckedSomething()
 	}
-	if err := v.Report.Print(o.standardOutput, o.output); err != nil {
+	if err := v.Report.Print(escaped{o.standardOutput}, o.output); err != nil {
 		return err
 	}
 	if o.output == "text" {
-		printSkipped(o.standardError, v.Skipped)
+		printSkipped(escaped{o.standardError}, v.Skipped)
 	}
 	if len(v.Report.Errors) > 0 {
 		return errFindings

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/validation"
 
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/engine"
@@ -47,10 +48,25 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.serving.AddFlags(flags)
 }
 
+// CheckNamespaces returns an error for each value of a flag that is not the name of a namespace, and for none at all:
+// that of a variable without a value would otherwise mean all namespaces.
+func CheckNamespaces(flag string, names []string) error {
+	if names != nil && len(names) == 0 {
+		names = []string{""}
+	}
+	var errs []error
+	for _, name := range names {
+		for _, problem := range validation.ValidateNamespaceName(name, false) {
+			errs = append(errs, fmt.Errorf("%s: invalid value %q: %s", flag, name, problem))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Complete validates the flags and computes what they imply.
 func (o *Options) Complete() error {
 	if o.Workers < 1 {
 		return fmt.Errorf("--workers: invalid value %d: must be at least 1", o.Workers)
 	}
-	return errors.Join(o.webhooks.complete(), o.election.Complete(install.MaxShards), o.serving.Complete())
+	return errors.Join(CheckNamespaces("--namespace", o.Namespaces), o.webhooks.complete(), o.election.Complete(install.MaxShards), o.serving.Complete())
 }

@@ -31,6 +31,9 @@ const DefaultSecret = admission.DefaultName + secretSuffix
 // configurations do not share a certificate, which each would recreate for its own host.
 const secretSuffix = "-webhook-certificate"
 
+// maxValidity bounds the validity of certificates that a user chooses: it has to end within the years of X.509.
+const maxValidity = 10 * 365 * 24 * time.Hour
+
 // webhookOptions are the flags about webhooks. The webhooks are on if a flag states the address
 // at which the API server reaches them.
 type webhookOptions struct {
@@ -115,8 +118,8 @@ func (o *webhookOptions) complete() error {
 	if problems := validation.NameIsDNSSubdomain(o.name, false); len(problems) > 0 {
 		return fmt.Errorf("--webhook-configuration: invalid value %q: %s", o.name, strings.Join(problems, "; "))
 	}
-	if o.validity < time.Second {
-		return fmt.Errorf("--webhook-cert-validity: invalid value %s: must be at least 1s", o.validity)
+	if o.validity < time.Second || o.validity > maxValidity {
+		return fmt.Errorf("--webhook-cert-validity: invalid value %s: must be between 1s and %s", o.validity, maxValidity)
 	}
 	if o.stopDelay < 0 {
 		return fmt.Errorf("--shutdown-delay-duration: invalid value %s: must not be negative", o.stopDelay)

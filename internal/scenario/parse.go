@@ -76,6 +76,7 @@ var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Parse reads an archive. The error joins all errors, each of which names file and line.
 func Parse(file string, text []byte) (*Scenario, error) {
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) // Git writes these on Windows
 	s := &Scenario{File: file, Start: start, archive: txtar.Parse(text), files: make(map[string]*input)}
 	var errs []error
 	fail := func(line int, format string, args ...any) {

@@ -337,7 +337,9 @@ func (h *history) missing(
 	name, _, _ := unstructured.NestedString(c.Template, "metadata", "name")
 	name = cmp.Or(name, owner.GetName()+"-"+c.Name)
 	i := slices.IndexFunc(live,
-		func(child *unstructured.Unstructured) bool { return child.GetName() == name || isShortened(child.GetName(), name) })
+		func(child *unstructured.Unstructured) bool {
+			return child.GetName() == name || isShortened(child.GetName(), name)
+		})
 	switch {
 	case i < 0 && !c.Delayed:
 		return []string{"lacks the child " + c.Name}
