@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -66,6 +65,7 @@ these conversions.`,
 		"NAMESPACE/NAME[:PORT] of the Service at which the API server reaches the webhooks, for kinds with conversions (default \""+crds.DefaultNamespace+"/"+crds.WebhookService+"\")",
 	)
 	c.Flags().StringVar(&outputDir, "output-dir", "", "write one file per kind into this folder, instead of printing")
+	c.MarkFlagsMutuallyExclusive("explain", "output-dir")
 	return c
 }
 
@@ -84,7 +84,7 @@ func writeDefinitions(dir string, kinds []*kind.Kind, bare bool, at crds.Webhook
 			return err
 		}
 		file := filepath.Join(dir, k.GroupVersionKind.Group+"_"+k.Names.Plural+".yaml")
-		if err := os.WriteFile(file, text, 0o644); err != nil {
+		if err := writeFile(file, text); err != nil {
 			return err
 		}
 	}

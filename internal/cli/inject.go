@@ -88,14 +88,16 @@ func (o injectOptions) inject(ctx context.Context) error {
 	case len(o.files) == 0 || len(o.sources) == 0:
 		return errors.New(
 			"-f and --watchers are required: manifests with Pods, and objects to inject; see 'fescue inject --help'")
-	case slices.Contains(o.files, "-") && slices.Contains(o.sources, "-"):
-		return errors.New("-f and --watchers cannot both read standard input")
+	}
+	if err := onceFromInput(slices.Concat(o.files, o.sources)); err != nil {
+		return err
 	}
 	kinds, err := o.kinds.load(ctx)
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
 	}
 	v := vet.New(kinds)
+	v.Skips = func(why kind.Unknown) bool { return why.Elsewhere } // such as a Pod beside what it gets
 	candidates := o.readInjections(kinds, v)
 	injector := inject.NewInjector("", kinds.All())
 	var writeErr error
