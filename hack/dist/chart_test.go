@@ -108,8 +108,7 @@ func installed(t *testing.T, namespace string, flags []string) map[string]map[st
 	return all
 }
 
-// The chart installs what `fescue manifests` prints for the same options, object by object, but for the annotation that keeps
-// CRDs.
+// The chart installs what `fescue manifests` prints for the same options, object by object.
 func TestChartIsLikeManifests(t *testing.T) {
 	t.Parallel()
 	loaded, err := loader.Load(writeChart(t))
@@ -160,14 +159,6 @@ func TestChartIsLikeManifests(t *testing.T) {
 				text, err := render(t, loaded, namespace, c.values)
 				require.NoError(t, err)
 				got := objects(t, text)
-				for _, content := range got {
-					if object := (unstructured.Unstructured{Object: content}); object.GetKind() == "CustomResourceDefinition" {
-						annotations := object.GetAnnotations()
-						require.Equal(t, "keep", annotations["helm.sh/resource-policy"])
-						delete(annotations, "helm.sh/resource-policy")
-						object.SetAnnotations(annotations)
-					}
-				}
 				require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
 				for key := range want {
 					require.Equal(t, want[key], got[key], key)
