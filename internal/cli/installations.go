@@ -62,10 +62,11 @@ func otherInstallations(ctx context.Context, c *operator.Clients, own string) ([
 // work in all namespaces have the same ClusterRole and webhook configurations, and all that work in one the same Role.
 func (r *remover) requireOwn(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
-		if served, err := servedNamespaces(object); err != nil || len(served) == 0 {
-			if err != nil {
-				return err
-			}
+		wanted, err := servedNamespaces(object)
+		if err != nil {
+			return err
+		}
+		if len(wanted) == 0 {
 			continue
 		}
 		client, resource, err := r.clientFor(object)
