@@ -239,7 +239,7 @@ func (c *chart) add(setting []int) error {
 			return fmt.Errorf("%s: two objects have this file", file)
 		}
 		makeValues(object, setting[dimShards]+1)
-		text, err := yaml.Marshal(object.Object)
+		text, err := textOf(object)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}

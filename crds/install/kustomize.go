@@ -58,7 +58,7 @@ func Kustomize(parts []Part) (map[string][]byte, error) {
 			if folder == partCRD {
 				path = bases + "/" + path
 			}
-			text, err := yaml.Marshal(object.Object)
+			text, err := textOf(object)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", path, err)
 			}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -139,7 +140,7 @@ func Objects(parts []Part) []*unstructured.Unstructured {
 func YAML(objects []*unstructured.Unstructured) ([]byte, error) {
 	var out bytes.Buffer
 	for i, object := range objects {
-		text, err := yaml.Marshal(object.Object)
+		text, err := textOf(object)
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 		}
@@ -149,6 +150,20 @@ func YAML(objects []*unstructured.Unstructured) ([]byte, error) {
 		out.Write(text)
 	}
 	return out.Bytes(), nil
+}
+
+// textOf returns an object as YAML. A ConfigMap has files, whose lines one wants to see in a review: the library that
+// Kubernetes' tools use writes a text with tabs, as CUE's are, quoted and on one line.
+func textOf(object *unstructured.Unstructured) ([]byte, error) {
+	if object.GetKind() != "ConfigMap" {
+		return yaml.Marshal(object.Object)
+	}
+	var text bytes.Buffer
+	encoder := yamlv3.NewEncoder(&text)
+	encoder.SetIndent(2)
+	encoder.CompactSeqIndent()
+	err := encoder.Encode(object.Object)
+	return text.Bytes(), err
 }
 
 // clean returns an object as a person would write it: without a status and without the empty
