@@ -128,7 +128,8 @@ func migrateKind(ctx context.Context, out io.Writer, clients *operator.Clients, 
 }
 
 // releaseUnused removes the finalizer for onDelete from the objects of a kind that has none, and returns how
-// many had it. The CRD has to be of the kind as it is now: that of another version may need the finalizer.
+// many had it. It returns an error if the installed CRD belongs to another version of the kind, which may need the
+// finalizer.
 func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, dryRun bool) (released int, err error) {
 	if k.IsHeld() {
 		return 0, nil
