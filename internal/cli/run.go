@@ -31,8 +31,8 @@ Fescue takes the first cluster it finds a configuration for: --kubeconfig, $KUBE
 ~/.kube/config, the cluster it runs in.
 
 A kind that fails to load is reported with file, line and reason; the others run. --load-timeout
-applies to each kind. A kind waits while its CRD or a right is missing, or for a decorator the type of its
-targets, and then starts.`,
+applies to each kind. A kind waits while its CRD or a right is missing, or for a decorator the
+type of its targets, and then starts.`,
 		Example: "  fescue run --install-crds --kinds ./my-kinds",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
