@@ -57,7 +57,7 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 		if isByOperator(c) && !isInherited {
 			found = append(found, seen.harm(c)...)
 		}
-		wrong := []string{seen.unheld(c, last), seen.reused(c, members), seen.letGoEarly(c, last),
+		wrong := []string{seen.unheld(c, last), seen.reused(c, members, last), seen.letGoEarly(c, last),
 			rollouts.hurried(c, last), seen.misinjected(c, last)}
 		if lost := seen.lostOrphan(c, last, orphaned); lost != "" && !isInherited && !seen.mayBeStray(c.Before) {
 			wrong = append(wrong, lost)
@@ -139,7 +139,10 @@ func (h observer) wasInherited(child *unstructured.Unstructured) bool {
 var memberName = regexp.MustCompile(`-[0-9a-f]{5}-[0-9]+$`)
 
 // reused reports a member of a set that an operator gives a name which it has given to another one of the same object.
-func (h observer) reused(c apiserver.Change, given sets.Set[string]) string {
+// It learns the numbers of a set only where the template has a value: one that waits may do so since the creation.
+func (h observer) reused(
+	c apiserver.Change, given sets.Set[string], all map[string]*unstructured.Unstructured,
+) string {
 	if c.Before != nil || !isByOperator(c) || h.isRestored || h.isStopped || h.Shards > 1 ||
 		!memberName.MatchString(c.After.GetName()) {
 		return ""
@@ -149,7 +152,11 @@ func (h observer) reused(c apiserver.Change, given sets.Set[string]) string {
 	id := strings.Join([]string{c.By, c.After.GetLabels()[labelOwner], idOf(c.After)}, " ")
 	isKnown := true // to whoever had an answer to the first creation
 	for _, owner := range c.After.GetOwnerReferences() {
-		isKnown = isKnown && c.At.Sub(h.unanswered[idFor(c.After, owner)]) > max(forgiven, h.latest())
+		of := ownerIn(all, c.After, owner)
+		isWaiting := of != nil && (reasonOf(of, kind.ConditionReady) == kind.ReasonWaiting ||
+			reasonOf(of, kind.ConditionSucceeded) == kind.ReasonWaiting)
+		isAnswered := c.At.Sub(h.unanswered[idFor(c.After, owner)]) > max(forgiven, h.latest())
+		isKnown = isKnown && isAnswered && !isWaiting
 	}
 	if isOfSet && given.Has(id) && isKnown && !h.arrivedLate.Has(idOf(c.After)) {
 		return "a name is used again: " + c.String()
