@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -33,7 +33,8 @@ const (
 	maxSource = 1<<20 - 4096
 )
 
-// Options describe an installation. The zero value of each field except Image is valid.
+// Options describe an installation. The zero value of each field except Image is valid. The caller has checked the
+// names of namespaces, and the sources.
 type Options struct {
 	// Namespace is where Fescue itself lives; "" means DefaultNamespace.
 	Namespace string
@@ -93,6 +94,23 @@ func MemberLease(member int) string { return fmt.Sprintf("%s-member-%d", LeaseNa
 // folder.
 type Source map[string]string
 
+// Validate returns an error for each file that a ConfigMap cannot have, and for too many bytes.
+func (s Source) Validate() error {
+	var errs []error
+	size := 0
+	for _, path := range slices.Sorted(maps.Keys(s)) {
+		size += len(path) + len(s[path])
+		for _, problem := range utilvalidation.IsConfigMapKey(key(path)) {
+			errs = append(errs, fmt.Errorf("invalid file name %q: %s", path, problem))
+		}
+	}
+	if size > maxSource {
+		errs = append(errs, fmt.Errorf("its files have %d bytes: must be at most %d, the limit of a ConfigMap; "+
+			"build an image with the files instead", size, maxSource))
+	}
+	return errors.Join(errs...)
+}
+
 // Webhooks describes what admission adds to an installation.
 type Webhooks struct {
 	// Port is where the operator serves them.
@@ -126,11 +144,6 @@ func (o Options) complete() (Options, error) {
 		o.Namespace = DefaultNamespace
 	}
 	var errs []error
-	for _, namespace := range append([]string{o.Namespace}, o.Namespaces...) {
-		for _, problem := range validation.ValidateNamespaceName(namespace, false) {
-			errs = append(errs, fmt.Errorf("namespace: Invalid value: %q: %s", namespace, problem))
-		}
-	}
 	if o.Shards < 0 || o.Shards > MaxShards {
 		errs = append(errs, fmt.Errorf("shards: Invalid value: %d: must be between 1 and %d", o.Shards, MaxShards))
 	}
@@ -145,22 +158,6 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Image == "" {
 		errs = append(errs, errors.New("image: Required value: the operator runs in a container"))
-	}
-	for i, source := range o.Sources {
-		size := 0
-		for path, content := range source {
-			size += len(path) + len(content)
-			for _, problem := range utilvalidation.IsConfigMapKey(key(path)) {
-				errs = append(errs, fmt.Errorf("kinds folder %d: Invalid value: %q: %s", i, path, problem))
-			}
-		}
-		if size > maxSource {
-			errs = append(
-				errs,
-				fmt.Errorf(
-					"kinds folder %d: its files have %d bytes: must be at most %d, the limit of a ConfigMap; build an image with the files instead", i, size, maxSource),
-			)
-		}
 	}
 	o.Namespaces = slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
 	return o, errors.Join(errs...)

@@ -217,6 +217,9 @@ func readSource(dir string) (install.Source, error) {
 		}
 		source[file] = string(text)
 	}
+	if err := source.Validate(); err != nil {
+		return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
+	}
 	alone, err := os.MkdirTemp("", "fescue-kinds-")
 	if err != nil {
 		return nil, err
