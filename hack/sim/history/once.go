@@ -90,7 +90,7 @@ func entryOf(entered string) string {
 // first creation, or the status of the object records that. all is what existed before the change.
 func (o onces) again(c apiserver.Change, all map[string]*unstructured.Unstructured) string {
 	if c.Before != nil {
-		if phaseIn(c.Before) != phaseIn(c.After) {
+		if phaseIn(c.Before) != phaseIn(c.After) || enteredIn(c.Before) != enteredIn(c.After) {
 			o.entered[c.After.GetUID()]++
 		}
 		return ""

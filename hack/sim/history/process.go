@@ -34,6 +34,8 @@ type process struct {
 	// answered are the versions of the objects that it wrote and knows of, and deleted the objects that it deleted.
 	answered sets.Set[string]
 	deleted  sets.Set[types.UID]
+	// created is when it created an object.
+	created map[types.UID]time.Time
 	// changed is what it changed last of an object, by its path.
 	changed map[string]change
 }
@@ -43,7 +45,7 @@ type change struct{ body, version string }
 
 func newProcess(h *history) *process {
 	return &process{history: h, name: fmt.Sprint(operator, h.operators.Add(1)), answered: sets.New[string](),
-		deleted: sets.New[types.UID](), changed: make(map[string]change)}
+		deleted: sets.New[types.UID](), created: make(map[types.UID]time.Time), changed: make(map[string]change)}
 }
 
 var errKilled = errors.New("the operator was killed")
@@ -182,6 +184,9 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 			return err
 		}
 		p.answered.Insert(stored.ResourceVersion)
+		if r.Method == http.MethodPost {
+			p.created[stored.UID] = time.Now()
+		}
 		now := change{string(sent), stored.ResourceVersion}
 		isRenewal := strings.Contains(r.URL.Path, "/leases/") // it says the time, which may stand still here
 		was, isChange := p.changed[r.URL.Path], r.Method == http.MethodPatch || r.Method == http.MethodPut
@@ -229,8 +234,9 @@ func (p *process) noteDeletion(r *http.Request, sent []byte, code int) {
 	if uid == "" {
 		return // another check asks for the preconditions
 	}
-	// a late event may show its creation after that
-	if p.deleted.Has(uid) && !p.history.wasRestored() && p.history.Faults.Lag == 0 {
+	// the event of its creation may come after that: one that is late, or any where all happens at once
+	mayBeShownYet := p.history.Faults.Lag > 0 || time.Since(p.created[uid]) < time.Second
+	if p.deleted.Has(uid) && !p.history.wasRestored() && !mayBeShownYet {
 		p.history.note(fmt.Sprintf("%s %s by %s deletes %s again", r.Method, r.URL.Path, p.name, uid))
 	}
 	if code < http.StatusBadRequest {
