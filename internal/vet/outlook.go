@@ -107,16 +107,22 @@ func (o outlook) missed(k *kind.Kind) (names []string) {
 	return names
 }
 
-// follow waits for each time at which the object is reconciled. Others act before each wait.
+// follow waits for each time at which the object is reconciled. Others act before each wait; what follows from that
+// comes first.
 func (l life) follow(act func() error) (o outlook, err error) {
 	l.cluster.Limit(simulatedReconciles)
 	var wake time.Time
-	for range simulatedWakes {
+	for wakes := 0; wakes < simulatedWakes; {
 		before := l.cluster.Objects()
 		if err := act(); err != nil {
 			return o, err
 		}
-		err := l.cluster.Wait(max(simulatedStep, wake.Sub(l.cluster.Now())))
+		wait := simulatedStep
+		if slices.Equal(before, l.cluster.Objects()) {
+			wait = max(wait, wake.Sub(l.cluster.Now()))
+			wakes++
+		}
+		err := l.cluster.Wait(wait)
 		isCut := errors.Is(err, simulate.ErrLimit)
 		if err != nil && !isCut {
 			return o, err
