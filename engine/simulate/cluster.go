@@ -243,6 +243,9 @@ func (c *Cluster) lastWrites() string {
 
 // create adds an object that was created from a manifest.
 func (c *Cluster) create(object *unstructured.Unstructured, manager string, manifest map[string]any) error {
+	if c.endingNamespace(object.GetNamespace()) != nil {
+		return endedNamespace(object.GetNamespace())
+	}
 	if object.GroupVersionKind() == podKind && !c.inert {
 		injected, err := c.inject(object)
 		if err != nil {
@@ -282,6 +285,9 @@ func (c *Cluster) update(live, changed *unstructured.Unstructured) error {
 		}
 		changed = &unstructured.Unstructured{Object: checked.Object}
 	}
+	if errs := immutableErrors(live, changed); len(errs) > 0 {
+		return errs.ToAggregate()
+	}
 	c.replace(live, changed, reconciled{})
 	return nil
 }
@@ -305,7 +311,7 @@ func (c *Cluster) replace(live, changed *unstructured.Unstructured, by reconcile
 		}
 	}
 	c.put(changed)
-	if changed.GetDeletionTimestamp() != nil && len(changed.GetFinalizers()) == 0 {
+	if changed.GetDeletionTimestamp() != nil && !c.isHeld(changed) {
 		c.drop(changed)
 	}
 	c.touch(by)
@@ -322,9 +328,14 @@ func desired(object *unstructured.Unstructured) map[string]any {
 	return fields
 }
 
-// remove deletes an object or, if it has finalizers, marks it as being deleted.
+// isHeld reports whether an object that is deleted stays for now.
+func (c *Cluster) isHeld(object *unstructured.Unstructured) bool {
+	return len(object.GetFinalizers()) > 0 || len(c.members(object)) > 0
+}
+
+// remove deletes an object and, if it is a namespace, what is in it. One that is held is marked as being deleted.
 func (c *Cluster) remove(live *unstructured.Unstructured) {
-	if len(live.GetFinalizers()) > 0 {
+	if c.isHeld(live) {
 		if live.GetDeletionTimestamp() == nil {
 			changed := live.DeepCopy()
 			changed.SetDeletionTimestamp(new(metav1.NewTime(c.now)))
@@ -333,6 +344,11 @@ func (c *Cluster) remove(live *unstructured.Unstructured) {
 				live.SetGeneration(live.GetGeneration() + 1)
 			}
 			c.replace(live, changed, reconciled{})
+		}
+		for _, member := range c.members(live) {
+			if current := c.byUID(member.GetUID()); current != nil {
+				c.remove(current)
+			}
 		}
 		return
 	}
@@ -355,6 +371,9 @@ func (c *Cluster) drop(gone *unstructured.Unstructured) {
 		if current := c.byUID(object.GetUID()); owned && !kept && current != nil {
 			c.remove(current)
 		}
+	}
+	if namespace := c.endingNamespace(gone.GetNamespace()); namespace != nil && !c.isHeld(namespace) {
+		c.drop(namespace)
 	}
 }
 

@@ -8,18 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/testing/corpus"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
 // object reads an object.
 func object(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
-	o := &unstructured.Unstructured{}
-	require.NoError(t, yaml.Unmarshal([]byte(text), &o.Object))
-	return o
+	return &unstructured.Unstructured{Object: corpus.Object(t, []byte(text))}
 }
 
 // get returns the only object that is selected.
@@ -52,7 +50,11 @@ func TestHealthyObjectsBecomeCurrent(t *testing.T) {
 			}
 			require.NoError(t, c.Settle())
 			require.Contains(t, conditionOf(get(t, c, name, "a")), "Current")
-			require.NoError(t, c.Patch(get(t, c, name, "a"), map[string]any{"spec": map[string]any{"replicas": int64(5)}}))
+			change := map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}
+			if strings.HasPrefix(text, "{apiVersion: apps/v1") {
+				change = map[string]any{"spec": map[string]any{"replicas": int64(5)}}
+			}
+			require.NoError(t, c.Patch(get(t, c, name, "a"), change))
 			require.NoError(t, c.Settle())
 			require.Contains(t, conditionOf(get(t, c, name, "a")), "Current")
 		})

@@ -238,6 +238,9 @@ func (w *world) CarryOut(_ context.Context, owner *unstructured.Unstructured, to
 			done.Inspected = append(done.Inspected, live)
 		}
 	}
+	if s := todo.Try; s != nil {
+		done.NamespaceLeaving = w.endingNamespace(s.Wanted.GetNamespace()) != nil
+	}
 	rejected := make(map[string]bool)
 	do := func(steps []plan.Step) {
 		for _, s := range steps {
@@ -288,6 +291,8 @@ func (w *world) step(owner *unstructured.Unstructured, s plan.Step, done *plan.C
 			return err
 		}
 		if err := w.create(admitted, plan.FieldManager(w.kind), s.Wanted.Object); err != nil {
+			isEnding := w.endingNamespace(s.Wanted.GetNamespace()) != nil
+			done.NamespaceLeaving = done.NamespaceLeaving || isEnding && s.Wanted.GetNamespace() == owner.GetNamespace()
 			return err
 		}
 		done.Stored = append(done.Stored, children.Of(s.Resource, w.objects[len(w.objects)-1]))
@@ -375,7 +380,14 @@ func (w *world) rewritten(s plan.Step) (*unstructured.Unstructured, error) {
 		if _, err := w.admitted(s); err != nil {
 			return nil, err
 		}
-		return w.merged(live, plan.FieldManager(w.kind), s.Wanted)
+		changed, err := w.merged(live, plan.FieldManager(w.kind), s.Wanted)
+		if err != nil {
+			return nil, err
+		}
+		if errs := immutableErrors(live, changed); len(errs) > 0 && !w.inert {
+			return nil, apierrors.NewInvalid(live.GroupVersionKind().GroupKind(), live.GetName(), errs)
+		}
+		return changed, nil
 	}
 	adopted := live.DeepCopy()
 	take := func(has, wanted map[string]string, names []string) map[string]string {

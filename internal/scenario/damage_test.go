@@ -58,8 +58,9 @@ func (c *trial) damage(live *unstructured.Unstructured, d damagetest.Damage) {
 	c.t.Helper()
 	if d.Patch == nil {
 		c.Delete(live)
-	} else {
-		require.NoError(c.t, c.Patch(live, d.Patch), d.Name)
+	} else if err := c.Patch(live, d.Patch); err != nil {
+		require.ErrorContains(c.t, err, "immutable", d.Name)
+		return
 	}
 	require.NoError(c.t, c.Settle(), d.Name)
 }

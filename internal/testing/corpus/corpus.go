@@ -6,6 +6,7 @@ package corpus
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -194,4 +195,26 @@ func YAML(tb testing.TB, value any) []byte {
 	b, err := yaml.Marshal(value)
 	require.NoError(tb, err)
 	return b
+}
+
+// Update is a JSON merge patch of an object of a built-in type, and the fields for which the API server rejects it.
+type Update struct {
+	Object map[string]any `json:"object"`
+	Patch  map[string]any `json:"patch"`
+	Fields []string       `json:"fields"`
+}
+
+// Updates returns the updates in testdata/updates. Each object has a name of its own.
+func Updates(tb testing.TB) (updates []Update) {
+	tb.Helper()
+	text, err := os.ReadFile(Path(tb, "testdata/updates/updates.yaml"))
+	require.NoError(tb, err)
+	b, err := yaml.YAMLToJSON(text)
+	require.NoError(tb, err)
+	require.NoError(tb, json.Unmarshal(b, &updates))
+	for i, u := range updates {
+		metadata, _ := u.Object["metadata"].(map[string]any)
+		metadata["name"] = fmt.Sprintf("%v-%d", metadata["name"], i)
+	}
+	return updates
 }
