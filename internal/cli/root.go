@@ -85,6 +85,18 @@ func nameAsPlugin(root *cobra.Command, program string) {
 	}
 }
 
+// noCommand rejects what is no command, and suggests those with similar names.
+func noCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
+	if similar := c.SuggestionsFor(args[0]); len(similar) > 0 {
+		text += "; did you mean " + strings.Join(similar, " or ") + "?"
+	}
+	return errors.New(text)
+}
+
 // NewCommand returns the command line, from which its man pages and completions are made, too.
 func NewCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -92,10 +104,11 @@ func NewCommand() *cobra.Command {
 		Short: "Run Kubernetes kinds that are written in CUE",
 		Long: `Fescue runs Kubernetes kinds that are written in CUE: one CUE package defines what
 their objects look like and how they behave.`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		SilenceUsage:               true,
+		SilenceErrors:              true,
+		SuggestionsMinimumDistance: 2, // as in cobra's own message, which takes several lines
+		Args:                       noCommand,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newExplainCommand(), newRenderCommand(),
