@@ -105,8 +105,10 @@ func TestOnlyChildrenThatAreOwnedAreWritten(t *testing.T) {
 		"is a copy by now":  {renamed, false},
 	} {
 		for where, owner := range map[string]*unstructured.Unstructured{"in the namespace": keptObject(), "of the cluster": recording} {
-			for _, verb := range []plan.Verb{plan.Apply, plan.Delete} {
-				t.Run(name+"/"+where+"/"+string(verb), func(t *testing.T) {
+			for how, step := range map[string]plan.Step{
+				"apply": {Verb: plan.Apply}, "take over": {Verb: plan.Apply, TakesOver: true}, "delete": {Verb: plan.Delete},
+			} {
+				t.Run(name+"/"+where+"/"+how, func(t *testing.T) {
 					t.Parallel()
 					k := enginetest.Kind(t, keptKind)
 					client := fake.NewSimpleDynamicClient(runtime.NewScheme())
@@ -137,9 +139,9 @@ func TestOnlyChildrenThatAreOwnedAreWritten(t *testing.T) {
 					c := newController(k, &e.config, e.shards, 0)
 					t.Cleanup(c.queue.ShutDown)
 					r := c.reconciliation(cache.MetaObjectToName(owner), quiet())
-					done := r.CarryOut(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{
-						{Verb: verb, Child: "pod", Resource: pods, Name: "a-pod", Wanted: keptPod(true), Live: keptPod(true)},
-					}})
+					step.Child, step.Resource, step.Name = "pod", pods, "a-pod"
+					step.Wanted, step.Live = keptPod(true), keptPod(true)
+					done := r.CarryOut(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{step}})
 					require.NoError(t, done.Failed)
 					require.NoError(t, done.Rejected)
 					require.Equal(t, test.written, written)

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"github.com/fescue-dev/fescue/engine/children"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -28,8 +27,7 @@ import (
 func (a *applier) takeOver(ctx context.Context, s plan.Step) (before, after *unstructured.Unstructured, err error) {
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		before, err = a.client(s).Get(ctx, s.Name, metav1.GetOptions{}) // the cache has no managedFields
-		if apierrors.IsNotFound(err) || err == nil &&
-			(before.GetUID() != s.Live.GetUID() || !children.IsOwnedBy(before, a.owner)) {
+		if apierrors.IsNotFound(err) || err == nil && !a.isSameChild(s.Live, before) {
 			return errWaiting // for its event
 		}
 		if err != nil {
