@@ -267,7 +267,7 @@ func Alterations(live, template any, path string) (paths []string) {
 		return paths
 	}
 	if live == nil && isEmpty(template) || equality.Semantic.DeepEqual(live, template) ||
-		isSameQuantity(live, template) {
+		IsSameQuantity(live, template) {
 		return nil
 	}
 	return []string{strings.TrimPrefix(path, ".")}
@@ -282,8 +282,8 @@ func isEmpty(scalar any) bool {
 	return scalar == nil || reflect.ValueOf(scalar).IsZero()
 }
 
-// isSameQuantity reports whether two values are the same quantity, like "1000m" and 1.
-func isSameQuantity(a, b any) bool {
+// IsSameQuantity reports whether two values are the same quantity, like "1000m" and 1.
+func IsSameQuantity(a, b any) bool {
 	x, errX := resource.ParseQuantity(fmt.Sprint(a))
 	y, errY := resource.ParseQuantity(fmt.Sprint(b))
 	return errX == nil && errY == nil && x.Cmp(y) == 0

@@ -244,7 +244,7 @@ func (c *Cluster) lastWrites() string {
 // create adds an object that was created from a manifest.
 func (c *Cluster) create(object *unstructured.Unstructured, manager string, manifest map[string]any) error {
 	if c.endingNamespace(object.GetNamespace()) != nil {
-		return endedNamespace(object.GetNamespace())
+		return endingError(object.GetNamespace())
 	}
 	if object.GroupVersionKind() == podKind && !c.inert {
 		injected, err := c.inject(object)

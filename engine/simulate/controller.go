@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -264,7 +265,7 @@ func (w *world) CarryOut(_ context.Context, owner *unstructured.Unstructured, to
 }
 
 // forbidden is the answer of an API server whose admission rejects a request.
-func forbidden(message string) error {
+func forbidden(message string) *apierrors.StatusError {
 	err := apierrors.NewForbidden(schema.GroupResource{}, "", nil)
 	err.ErrStatus.Message = message
 	return err
@@ -291,8 +292,10 @@ func (w *world) step(owner *unstructured.Unstructured, s plan.Step, done *plan.C
 			return err
 		}
 		if err := w.create(admitted, plan.FieldManager(w.kind), s.Wanted.Object); err != nil {
-			isEnding := w.endingNamespace(s.Wanted.GetNamespace()) != nil
-			done.NamespaceLeaving = done.NamespaceLeaving || isEnding && s.Wanted.GetNamespace() == owner.GetNamespace()
+			if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) &&
+				s.Wanted.GetNamespace() == owner.GetNamespace() {
+				done.NamespaceLeaving = true
+			}
 			return err
 		}
 		done.Stored = append(done.Stored, children.Of(s.Resource, w.objects[len(w.objects)-1]))

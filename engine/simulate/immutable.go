@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/engine/children"
 )
 
 // immutable are the fields that no update may change, by type, as the API server's validation has them
@@ -64,8 +67,7 @@ func immutableErrors(live, changed *unstructured.Unstructured) (errs field.Error
 		names := strings.Split(path, ".")
 		was, _, _ := unstructured.NestedFieldNoCopy(live.Object, names...)
 		is, _, _ := unstructured.NestedFieldNoCopy(changed.Object, names...)
-		w := immutableWalk{changeable[of]}
-		errs = append(errs, w.changed(field.NewPath(names[0], names[1:]...), path, was, is)...)
+		errs = append(errs, changedBelow(field.NewPath(names[0], names[1:]...), path, was, is, changeable[of])...)
 	}
 	if of.Kind == "PersistentVolumeClaim" {
 		errs = append(errs, shrunk(live, changed)...)
@@ -73,7 +75,7 @@ func immutableErrors(live, changed *unstructured.Unstructured) (errs field.Error
 	return errs
 }
 
-// immutableOf returns the fields of an object that no update may change, as it is now.
+// immutableOf returns the fields that no update may change, given the present state of an object.
 func immutableOf(live *unstructured.Unstructured) []string {
 	of := live.GroupVersionKind().GroupKind()
 	fields := slices.Clone(immutable[of])
@@ -108,12 +110,10 @@ func shrunk(live, changed *unstructured.Unstructured) field.ErrorList {
 		"field can not be less than status.capacity")}
 }
 
-// immutableWalk compares two states of a field.
-type immutableWalk struct{ changeable sets.Set[string] }
-
-// changed returns an error for each place below a path where two values differ. name is the path without indices.
-func (w immutableWalk) changed(path *field.Path, name string, was, is any) (errs field.ErrorList) {
-	if w.changeable.Has(name) {
+// changedBelow returns an error for each place below a path where two values differ. name is the path without indices,
+// and except has the names of fields that may differ.
+func changedBelow(path *field.Path, name string, was, is any, except sets.Set[string]) (errs field.ErrorList) {
+	if except.Has(name) {
 		return nil
 	}
 	last := name[strings.LastIndexByte(name, '.')+1:]
@@ -132,19 +132,19 @@ func (w immutableWalk) changed(path *field.Path, name string, was, is any) (errs
 				if strings.ContainsAny(key, "./") {
 					at = path.Key(key)
 				}
-				errs = append(errs, w.changed(at, name+"."+key, was[key], is[key])...)
+				errs = append(errs, changedBelow(at, name+"."+key, was[key], is[key], except)...)
 			}
 			return errs
 		}
 	case []any:
 		if is, ok := is.([]any); ok && len(is) == len(was) {
 			for i := range was {
-				errs = append(errs, w.changed(path.Index(i), name, was[i], is[i])...)
+				errs = append(errs, changedBelow(path.Index(i), name, was[i], is[i], except)...)
 			}
 			return errs
 		}
 	default:
-		if was == is || isSameQuantity(was, is) {
+		if was == is || children.IsSameQuantity(was, is) {
 			return nil
 		}
 	}
@@ -153,33 +153,12 @@ func (w immutableWalk) changed(path *field.Path, name string, was, is any) (errs
 
 // isZero reports whether a value is that of a field which the API server leaves out.
 func isZero(value any) bool {
-	switch v := value.(type) {
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	case nil, string, bool, int64, float64:
-		return v == nil || v == "" || v == false || v == int64(0) || v == float64(0)
+	v := reflect.ValueOf(value)
+	switch v.Kind() {
+	case reflect.Map, reflect.Slice:
+		return v.Len() == 0
 	}
-	return false
-}
-
-// isSameQuantity reports whether two texts write the same quantity, such as 1Gi and 1024Mi.
-func isSameQuantity(a, b any) bool {
-	texts := [2]string{}
-	for i, value := range []any{a, b} {
-		text, ok := value.(string)
-		if !ok {
-			return false
-		}
-		texts[i] = text
-	}
-	first, err := resource.ParseQuantity(texts[0])
-	if err != nil {
-		return false
-	}
-	second, err := resource.ParseQuantity(texts[1])
-	return err == nil && first.Cmp(second) == 0
+	return !v.IsValid() || v.IsZero()
 }
 
 // shown returns a value for a message, unless it is long.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -29,7 +31,9 @@ func (c *Cluster) endingNamespace(name string) *unstructured.Unstructured {
 	return namespace
 }
 
-// endedNamespace is the answer of the API server to a creation in a namespace that is being deleted.
-func endedNamespace(name string) error {
-	return forbidden(fmt.Sprintf("unable to create new content in namespace %s because it is being terminated", name))
+// endingError is the answer of the API server to a creation in a namespace that is being deleted.
+func endingError(namespace string) error {
+	err := forbidden(fmt.Sprintf("unable to create new content in namespace %s because it is being terminated", namespace))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	return err
 }

@@ -85,8 +85,8 @@ func nameAsPlugin(root *cobra.Command, program string) {
 	}
 }
 
-// noCommand rejects what is no command, and suggests those with similar names.
-func noCommand(c *cobra.Command, args []string) error {
+// rejectUnknown rejects an unknown command, and suggests those with similar names.
+func rejectUnknown(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -107,7 +107,7 @@ their objects look like and how they behave.`,
 		SilenceUsage:               true,
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2, // as in cobra's own message, which takes several lines
-		Args:                       noCommand,
+		Args:                       rejectUnknown,
 		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
