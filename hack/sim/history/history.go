@@ -187,10 +187,8 @@ func Play(o Options) (r Result, err error) {
 	var changes []apiserver.Change
 	h.server.Do("", func(s *apiserver.Store) { changes = s.Changes() })
 	h.Moves = o.Moves || o.Cycles && isRestless(h, changes, changed, settled, calmed)
-	for _, c := range changes[settled:] {
-		if isWrite(h, c) && !h.Moves {
-			r.Violations = append(r.Violations, "a fresh operator writes although nothing has changed: "+c.String())
-		}
+	if !h.Moves {
+		r.Violations = append(r.Violations, h.restarted(changes[settled:])...)
 	}
 	r.Objects, r.Writes, r.Story = h.created, len(changes), h.story(changes)
 	r.Violations = slices.Concat(r.Violations, h.noted, h.violations(changes), h.mixed(changes))

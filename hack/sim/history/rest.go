@@ -334,11 +334,13 @@ func (h *history) missing(
 		}
 		return h.missingMembers(c, live)
 	}
-	name, _, _ := unstructured.NestedString(c.Template, "metadata", "name")
-	name = cmp.Or(name, owner.GetName()+"-"+c.Name)
+	template := &unstructured.Unstructured{Object: c.Template}
+	name := cmp.Or(template.GetName(), owner.GetName()+"-"+c.Name)
+	namespace := cmp.Or(template.GetNamespace(), owner.GetNamespace())
 	i := slices.IndexFunc(live,
 		func(child *unstructured.Unstructured) bool {
-			return child.GetName() == name || isShortened(child.GetName(), name)
+			return (child.GetName() == name || isShortened(child.GetName(), name)) &&
+				(child.GetNamespace() == namespace || child.GetNamespace() == "")
 		})
 	switch {
 	case i < 0 && !c.Delayed:

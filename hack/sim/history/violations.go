@@ -29,13 +29,70 @@ func (h *history) isClaim(c apiserver.Change) bool {
 	if c.Before == nil || c.After == nil || !h.altered.Has(c.After.GetUID()) {
 		return false
 	}
-	content := func(object *unstructured.Unstructured) map[string]any {
-		object = object.DeepCopy()
-		object.SetManagedFields(nil)
-		object.SetResourceVersion("")
-		return object.Object
+	return reflect.DeepEqual(contentOf(c.Before), contentOf(c.After))
+}
+
+// contentOf returns an object without what each write changes.
+func contentOf(object *unstructured.Unstructured) map[string]any {
+	object = object.DeepCopy()
+	object.SetManagedFields(nil)
+	object.SetResourceVersion("")
+	object.SetGeneration(0)
+	return object.Object
+}
+
+// restarted returns what a fresh operator writes although nothing has changed. It may add empty structs of a template:
+// an apply that drops all that is in one drops the struct as well, and only the next apply adds it again. The status of
+// the owner follows.
+func (h *history) restarted(changes []apiserver.Change) (found []string) {
+	owners := sets.New[types.UID]()
+	for _, c := range changes {
+		isStatus := c.After != nil && owners.Has(c.After.GetUID())
+		switch {
+		case !isWrite(h, c) || isStatus:
+		case addsEmpty(c):
+			owners.Insert(types.UID(c.After.GetLabels()[labelOwner]))
+		default:
+			found = append(found, "a fresh operator writes although nothing has changed: "+c.String())
+		}
 	}
-	return reflect.DeepEqual(content(c.Before), content(c.After))
+	return found
+}
+
+// addsEmpty reports whether a write changes nothing but which empty structs and lists an object has.
+func addsEmpty(c apiserver.Change) bool {
+	if c.Before == nil || c.After == nil {
+		return false
+	}
+	before, after := contentOf(c.Before), contentOf(c.After)
+	return !reflect.DeepEqual(before, after) && reflect.DeepEqual(withoutEmpty(before), withoutEmpty(after))
+}
+
+// withoutEmpty returns a value without empty structs and lists in structs; nil if nothing is left.
+func withoutEmpty(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		full := make(map[string]any)
+		for name, v := range value {
+			if v = withoutEmpty(v); v != nil {
+				full[name] = v
+			}
+		}
+		if len(full) == 0 {
+			return nil
+		}
+		return full
+	case []any:
+		items := make([]any, len(value))
+		for i, item := range value {
+			items[i] = withoutEmpty(item)
+		}
+		if len(items) == 0 {
+			return nil
+		}
+		return items
+	}
+	return value
 }
 
 // observer looks at single writes of a history.
