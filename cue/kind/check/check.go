@@ -119,6 +119,7 @@ func (c *Checker) behaviour() {
 	phases{c}.checkAll()
 	c.status()
 	c.autoscaling()
+	c.texts()
 	for _, name := range c.Definition.Order {
 		switch declared := c.Definition.Fields[name]; name {
 		case "children", "phases", "status", behaviour.ObjectName, behaviour.ObservedName, kind.ReadsName,

@@ -257,6 +257,11 @@ func unreadable(dir string, instance *build.Instance) *packageError {
 	if e.Check != mistake.FailedImport {
 		e.Check = mistake.CUESyntax
 	}
+	if pos := instance.Err.Position(); e.Check == mistake.CUESyntax {
+		if instead := syntax.ForeignNotation(lineAt(instance, pos), pos.Column()-1); instead != "" {
+			e.Reason = instead
+		}
+	}
 	for _, one := range cueerrors.Errors(instance.Err) {
 		for _, pos := range append([]token.Pos{one.Position()}, one.InputPositions()...) {
 			if file := pos.Filename(); file != "" && filepath.Dir(file) == dir {
@@ -269,6 +274,24 @@ func unreadable(dir string, instance *build.Instance) *packageError {
 		}
 	}
 	return e
+}
+
+// lineAt returns the line of a file at a position; it is empty if the file cannot be read.
+func lineAt(instance *build.Instance, pos token.Pos) string {
+	var text []byte
+	for _, file := range slices.Concat(instance.BuildFiles, instance.InvalidFiles) {
+		if source, ok := file.Source.([]byte); ok && file.Filename == pos.Filename() {
+			text = source
+		}
+	}
+	if text == nil {
+		text, _ = os.ReadFile(pos.Filename())
+	}
+	lines := strings.Split(string(text), "\n")
+	if pos.Line() < 1 || pos.Line() > len(lines) {
+		return ""
+	}
+	return lines[pos.Line()-1]
 }
 
 // loadOnce loads a package, or those of its kinds that are named. All of them share one CUE context,

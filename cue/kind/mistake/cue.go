@@ -2,7 +2,7 @@ package mistake
 
 var cueItself = Group{"CUE", "cue.md", []Explanation{
 	{
-		CUESyntax, "The file is not valid CUE: a quote, a bracket or a comma is missing. Fescue loads the other files of the folder.",
+		CUESyntax, "The file is not valid CUE: a quote, a bracket or a comma is missing, or a line is written as in another language. Fescue loads the other files of the folder.",
 		"Correct the line. `cue fmt` finds the place too.",
 		`names: plural: "sites`, `names: plural: "sites"`,
 	},
@@ -36,7 +36,7 @@ var cueItself = Group{"CUE", "cue.md", []Explanation{
 	},
 	{
 		SelfReference,
-		"A name refers to the nearest field of this name, and that is the field itself, or one that leads back to it.",
+		"A name refers to the nearest field of this name, and that is the field itself, one that leads back to it, or one around it as in a child.",
 		"Begin with `object` to read the field of the object, or rename the field. In a schema, CUE's own type is `__string`, and a definition contains itself only in an optional field or a list.",
 		`replicas: spec.replicas`, `replicas: object.spec.replicas`,
 	},

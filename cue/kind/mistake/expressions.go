@@ -44,4 +44,9 @@ var expressions = Group{"Expressions", "reference/constructs.md", []Explanation{
 		"Exclude 0 in the schema, or test for it first.",
 		`parts!: int & >=0`, `parts!: int & >=1`,
 	},
+	{
+		NotInterpolated, "A text has a value as kro and scripts write it. CUE leaves it as it is.",
+		"Write `\\(` and `)` around the expression, or the expression alone without quotes.",
+		`host: "${schema.spec.name}.example.com"`, `host: "\(object.spec.name).example.com"`,
+	},
 }}

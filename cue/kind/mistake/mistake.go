@@ -108,6 +108,7 @@ const (
 	ConditionNotBool     Check = "condition-not-bool"
 	ImpossibleComparison Check = "impossible-comparison"
 	DivisionByZero       Check = "division-by-zero"
+	NotInterpolated      Check = "not-interpolated"
 )
 
 // Children, sets and rights.

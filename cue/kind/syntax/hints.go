@@ -25,10 +25,12 @@ var (
 // unknownField is the message of a field that a closed struct does not have.
 const unknownField = "unknown field"
 
-// explained returns a message of CUE with what to write instead, if that is known, and the check that stands for it.
-func explained(message string) (string, mistake.Check) {
+// explained returns a message of CUE about a field, with what to write instead, if that is known, and the check that
+// stands for it.
+func explained(message, field string) (string, mistake.Check) {
 	if m := noReference.FindStringSubmatch(message); m != nil {
-		return message + cmp.Or(contractName(m[1]), forgottenImport(m[1])), mistake.UnresolvedReference
+		instead := cmp.Or(contractName(m[1]), forgottenImport(m[1]), foreignName(m[1]))
+		return message + instead, mistake.UnresolvedReference
 	}
 	if m := noFunction.FindStringSubmatch(message); m != nil {
 		return m[1] + " has no function " + m[2] + similarFunction(m[1], m[2]), mistake.UnknownFunction
@@ -41,9 +43,9 @@ func explained(message string) (string, mistake.Check) {
 	case strings.HasPrefix(message, "field is required but not present"):
 		return message, mistake.MissingField
 	case strings.HasPrefix(message, "conflicting values"):
-		return message, mistake.ConflictingValues
+		return message + foreignValue(message, field), mistake.ConflictingValues
 	}
-	return message, mistake.CUEError
+	return message + foreignValue(message, field), mistake.CUEError
 }
 
 // contractName ends the message of a name that is not found, if the contract gives it to a behaviour: a reference
@@ -89,32 +91,59 @@ func similarFunction(pkg, name string) string {
 	return types.DidYouMean(name, known)
 }
 
-// ExplainSelfReference says of a field that is unknown to CUE that it refers to itself, if it does.
+// undefinedField is how CUE says that a value has no field of a name.
+const undefinedField = "undefined field: "
+
+// ExplainSelfReference says of a field that CUE does not know that it refers to itself, or to a field around it that
+// has the name of a field of all objects.
 func ExplainSelfReference(instance *build.Instance, e *LoadError) *LoadError {
-	if text := selfReference(instance, e.File, e.Line); text != "" && strings.HasSuffix(e.Reason, unknownField) {
-		e.Check = mistake.SelfReference
-		e.Reason = fmt.Sprintf("%s refers to this field itself: begin with object, as in object.spec.%s", text,
-			text[strings.LastIndex(text, ".")+1:])
+	_, undefined, isUndefined := strings.Cut(e.Reason, undefinedField)
+	if !isUndefined && !strings.HasSuffix(e.Reason, unknownField) {
+		return e
 	}
+	reference, isItself := selfReference(instance, e.File, e.Line)
+	isMeant := isItself || slices.Contains(strings.Split(reference, "."), undefined)
+	if reference == "" || !isMeant {
+		return e
+	}
+	e.Check = mistake.SelfReference
+	root, _, _ := strings.Cut(reference, ".")
+	proposed := "object." + reference
+	if !slices.Contains(fieldsOfObjects, root) {
+		proposed = "object.spec." + reference[strings.LastIndex(reference, ".")+1:]
+	}
+	to := fmt.Sprintf("the field %s around it", root)
+	if isItself {
+		to = "this field itself"
+	}
+	e.Reason = fmt.Sprintf("%s refers to %s: begin with object, as in %s", reference, to, proposed)
 	return e
 }
 
-// selfReference returns the value of the field at a line, if it is a reference to the field itself. CUE's
-// message about such a field is one about its type.
-func selfReference(instance *build.Instance, file string, line int) string {
-	found := ""
+// fieldsOfObjects are the fields that all objects have, and children as well.
+var fieldsOfObjects = []string{"metadata", "spec", "status"}
+
+// selfReference returns a reference at a line that is the value of the field that it refers to, or else one that begins
+// with the name of a field of all objects, and refers to a field around it. CUE's message about such a field is one
+// about its type.
+func selfReference(instance *build.Instance, file string, line int) (found string, isItself bool) {
 	for _, source := range instance.Files {
 		if place.Relative(source.Filename) != file {
 			continue
 		}
 		var around []*ast.Field
 		ast.Walk(source, func(node ast.Node) bool {
-			f, ok := node.(*ast.Field)
-			if ok {
-				around = append(around, f)
-				if f.Value.Pos().Line() == line && refersToLast(f.Value, around) {
-					found = SourceOf(f.Value)
+			switch node := node.(type) {
+			case *ast.Field:
+				around = append(around, node)
+				if node.Value.Pos().Line() == line && refersToLast(node.Value, around) {
+					found, isItself = SourceOf(node.Value), true
 				}
+			case *ast.SelectorExpr:
+				if node.Pos().Line() == line && !isItself && refersAround(node, around) {
+					found = SourceOf(node)
+				}
+				return false // its first part is not another reference
 			}
 			return true
 		}, func(node ast.Node) {
@@ -123,7 +152,21 @@ func selfReference(instance *build.Instance, file string, line int) string {
 			}
 		})
 	}
-	return found
+	return found, isItself
+}
+
+// refersAround reports whether a reference begins with the name of a field of all objects, which is one of the fields
+// around it.
+func refersAround(reference *ast.SelectorExpr, around []*ast.Field) bool {
+	switch root := reference.X.(type) {
+	case *ast.SelectorExpr:
+		return refersAround(root, around)
+	case *ast.Ident:
+		to := binding.Of(root)
+		return slices.Contains(fieldsOfObjects, root.Name) && to.Kind == binding.Field &&
+			slices.ContainsFunc(around, func(f *ast.Field) bool { return f.Value == to.Expr })
+	}
+	return false
 }
 
 // refersToLast reports whether a reference is to the last of some fields, each of which is in the one before.

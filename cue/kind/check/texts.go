@@ -1,0 +1,43 @@
+package check
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/token"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
+	"github.com/fescue-dev/fescue/cue/kind/syntax"
+)
+
+// foreignInterpolation is how kro and scripts put a value into a text; the first submatch is where it is from.
+var foreignInterpolation = regexp.MustCompile(`\$\{((?:schema|self|object|observed)\.[\w.]+)\}`)
+
+// texts advises on what looks like a value in a text, and is not one in CUE.
+func (c *Checker) texts() {
+	for _, definition := range c.pkg.Definitions[syntax.BehaviourOf(c.kind.LoadName())] {
+		ast.Walk(definition, func(node ast.Node) bool {
+			literal, ok := node.(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				return true
+			}
+			m := foreignInterpolation.FindStringSubmatch(literal.Value)
+			if m == nil {
+				return true
+			}
+			from, field, _ := strings.Cut(m[1], ".")
+			if from == "schema" || from == "self" {
+				from = behaviour.ObjectName
+			}
+			c.advice = append(c.advice, kind.Advice{
+				Check: mistake.NotInterpolated, Field: m[0], Position: syntax.PositionOf(literal),
+				Text: fmt.Sprintf(`%s stays as it is in a text: write \(%s.%s)`, m[0], from, field),
+			})
+			return true
+		}, nil)
+	}
+}
