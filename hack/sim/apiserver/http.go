@@ -52,6 +52,13 @@ func (s *Server) Do(by string, change func(*Store)) {
 	s.tell(before)
 }
 
+// Written returns a channel that the next write closes.
+func (s *Server) Written() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written
+}
+
 // Disturb has things go wrong from now on as a Faults says.
 func (s *Server) Disturb(f Faults) {
 	s.mu.Lock()

@@ -342,20 +342,24 @@ func (s *source) own() *rand.Rand {
 // over.
 const idle = 60
 
-// repeat has someone do something to the store, each time within a second. Who found nothing to do waits for the next
+// repeat has someone do something to the store, each time within a second. Who finds nothing to do waits for the next
 // write.
 func (h *history) repeat(ctx context.Context, by string, do func(*apiserver.Store)) {
 	for version, unchanged := 0, 0; ctx.Err() == nil; unchanged++ {
 		sleep(ctx, time.Duration(h.random.IntN(int(time.Second))))
+		written := h.server.Written()
 		h.server.Do(by, func(s *apiserver.Store) {
-			if s.Version() == version && unchanged > idle {
-				return
-			}
 			do(s)
 			if s.Version() != version {
 				version, unchanged = s.Version(), 0
 			}
 		})
+		if unchanged > idle {
+			select {
+			case <-ctx.Done():
+			case <-written:
+			}
+		}
 	}
 }
 

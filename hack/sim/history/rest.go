@@ -164,7 +164,7 @@ func (h *history) restlessObject(
 	}
 	wanted, isBlocked := make(map[types.UID]bool), false
 	for _, c := range d.Children {
-		if k.Target != nil && isTaken(c, object, live) {
+		if k.Target != nil && isTaken(c, k.Target.Decorator, object, live) {
 			isBlocked = true // an Event says so, and nothing is pruned
 			continue
 		}
@@ -284,11 +284,13 @@ func (h *history) read(
 }
 
 // isTaken reports whether an object that has the name of a decorator's child is not that child: another controls it, or
-// someone has removed both marks that name the decorator.
-func isTaken(c kind.Child, owner *unstructured.Unstructured, live map[string]*unstructured.Unstructured) bool {
+// someone has removed or changed both marks that name the decorator.
+func isTaken(
+	c kind.Child, decorator string, owner *unstructured.Unstructured, live map[string]*unstructured.Unstructured,
+) bool {
 	template := &unstructured.Unstructured{Object: c.Template}
 	other := live[template.GetKind()+"/"+cmp.Or(template.GetNamespace(), owner.GetNamespace())+"/"+template.GetName()]
-	return other != nil && (!metav1.IsControlledBy(other, owner) || other.GetLabels()[labelDecorator] == "" &&
+	return other != nil && (!metav1.IsControlledBy(other, owner) || other.GetLabels()[labelDecorator] != decorator &&
 		!strings.HasPrefix(other.GetAnnotations()[annotationOwner], "decorator:"))
 }
 
