@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -27,25 +28,79 @@ const (
 	simulatedReconciles = 1000
 	// simulatedWakes is how often vet waits for the time at which an object is reconciled next, however far that is.
 	simulatedWakes = 100
+	// simulatedOthers is how many other objects of a file live at most: all share the reconciles.
+	simulatedOthers = 10
 )
 
 // life is the life of an object on a healthy cluster in memory.
 type life struct {
 	cluster *simulate.Cluster
 	kind    *kind.Kind
-	ended   sets.Set[types.UID] // Jobs and Pods
+	given   *unstructured.Unstructured   // the object as it is created
+	others  []*unstructured.Unstructured // that exist before
+	ended   sets.Set[types.UID]          // Jobs and Pods
 }
 
-func newLife(k *kind.Kind, catalog *load.Kinds, now time.Time) life {
-	l := life{cluster: simulate.New([]*kind.Kind{k}, now), kind: k, ended: sets.New[types.UID]()}
+// newLife returns the life of an object of a kind, with the other objects of its file.
+func newLife(
+	k *kind.Kind, catalog *load.Kinds, object *unstructured.Unstructured, others []*unstructured.Unstructured,
+	now time.Time,
+) life {
+	kinds := related(k, catalog, others)
+	l := life{
+		cluster: simulate.New(kinds, now), kind: k, given: object, others: readBy(kinds, others),
+		ended: sets.New[types.UID](),
+	}
 	l.cluster.Validate(catalog.ValidateChild)
 	return l
 }
 
-// begin creates the object on a cluster that has others, and returns why it is stalled in the time after; "" if it
-// never is.
-func (l life) begin(object *unstructured.Unstructured, others []*unstructured.Unstructured) (string, error) {
-	if err := l.create(object, others); err != nil {
+// related returns a kind and those whose objects it creates or reads, directly or not. An object whose file gives it a
+// status stays as it is, and so no object of its kind lives; nor does any in a file of many. A decorator lives alone:
+// its Events tell of no object.
+func related(k *kind.Kind, catalog *load.Kinds, others []*unstructured.Unstructured) []*kind.Kind {
+	if k.Target != nil {
+		return []*kind.Kind{k}
+	}
+	kinds, isGiven, living := []*kind.Kind{k}, make(map[*kind.Kind]bool), 0
+	for _, o := range others {
+		if other := catalog.ByGVK(o.GroupVersionKind()); other != nil && other != k {
+			isGiven[other] = isGiven[other] || o.Object["status"] != nil
+			living++
+		}
+	}
+	add := func(gvk schema.GroupVersionKind) {
+		other := catalog.ByGVK(gvk)
+		if other != nil && !isGiven[other] && !slices.Contains(kinds, other) {
+			kinds = append(kinds, other)
+		}
+	}
+	for i := 0; i < len(kinds) && living <= simulatedOthers; i++ {
+		for _, gvk := range kinds[i].Owns {
+			add(gvk)
+		}
+		for _, l := range kinds[i].Lookups {
+			add(l.Type)
+		}
+	}
+	return kinds
+}
+
+// readBy returns the objects of types that some kinds look up, but for those of the first kind.
+func readBy(kinds []*kind.Kind, objects []*unstructured.Unstructured) (read []*unstructured.Unstructured) {
+	for _, object := range objects {
+		gvk := object.GroupVersionKind()
+		isRead := slices.ContainsFunc(kinds, func(k *kind.Kind) bool { return k.Lookups.Has(gvk) })
+		if isRead && gvk != kinds[0].GroupVersionKind {
+			read = append(read, object)
+		}
+	}
+	return read
+}
+
+// begin creates the object, and returns why it is stalled in the time after; "" if it never is.
+func (l life) begin() (string, error) {
+	if err := l.create(); err != nil {
 		return "", err
 	}
 	l.cluster.Limit(simulatedReconciles)
@@ -62,13 +117,12 @@ func (l life) begin(object *unstructured.Unstructured, others []*unstructured.Un
 	return "", nil
 }
 
-func (l life) create(object *unstructured.Unstructured, others []*unstructured.Unstructured) error {
-	for _, o := range append(slices.Clip(others), object) {
-		if err := l.cluster.Apply(o); err != nil {
-			return err
-		}
+// create creates the object after those others that are valid: what is wrong with one is not wrong with the object.
+func (l life) create() error {
+	for _, o := range l.others {
+		_ = l.cluster.Apply(o)
 	}
-	return nil
+	return l.cluster.Apply(l.given)
 }
 
 // end deletes the object, and returns why it is stalled then; "" if it never is. Jobs succeed or fail from now on, and
@@ -104,7 +158,7 @@ func (l life) object() *unstructured.Unstructured {
 		return nil
 	}
 	for _, o := range l.cluster.Objects() {
-		if l.cluster.KindOf(o) == l.kind {
+		if l.cluster.KindOf(o) == l.kind && o.GetName() == l.given.GetName() {
 			return o
 		}
 	}

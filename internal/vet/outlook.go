@@ -67,8 +67,8 @@ func (v *Vetter) foresee(
 	k *kind.Kind, u *unstructured.Unstructured, others []*unstructured.Unstructured, now time.Time,
 ) outlook {
 	live := func(act func(life) error) (l life, o outlook) {
-		l = newLife(k, v.catalog, now)
-		err := l.create(u, others)
+		l = newLife(k, v.catalog, u, others, now)
+		err := l.create()
 		if err == nil {
 			o, err = l.follow(func() error { return act(l) })
 		}

@@ -29,14 +29,14 @@ func (v *Vetter) stallFindings(
 		observed[i] = &unstructured.Unstructured{Object: others[i].Content}
 	}
 	now := time.Now()
-	l := newLife(k, v.catalog, now)
+	l := newLife(k, v.catalog, u, observed, now)
 	for _, situation := range []struct {
 		name    string
 		stalled func() (string, error)
 	}{
 		{"when it is created", func() (string, error) { return v.stalledWhenRendered(k, u, nil, now) }},
 		{"with the objects in this file", func() (string, error) { return v.stalledWhenRendered(k, u, observed, now) }},
-		{"on a healthy cluster", func() (string, error) { return l.begin(u, readBy(k, observed)) }},
+		{"on a healthy cluster", l.begin},
 		{"when it is deleted", func() (string, error) { return l.end(true) }},
 	} {
 		message, err := situation.stalled()
@@ -56,7 +56,7 @@ func (v *Vetter) stallFindings(
 	if k.Target != nil {
 		return nil // it has no status
 	}
-	return v.outlookFindings(k, object, u, readBy(k, observed), l.cluster.Reached(k), now)
+	return v.outlookFindings(k, object, u, observed, l.cluster.Reached(k), now)
 }
 
 func stalledFinding(object manifest.Object, situation, message string) Finding {
@@ -101,16 +101,6 @@ func (v *Vetter) rejected(child *unstructured.Unstructured) string {
 		return fmt.Sprintf("%s %q: %v", child.GetKind(), child.GetName(), errs[0])
 	}
 	return ""
-}
-
-// readBy returns the objects of types that a kind looks up.
-func readBy(k *kind.Kind, objects []*unstructured.Unstructured) (read []*unstructured.Unstructured) {
-	for _, object := range objects {
-		if k.Lookups.Has(object.GroupVersionKind()) && object.GroupVersionKind() != k.GroupVersionKind {
-			read = append(read, object)
-		}
-	}
-	return read
 }
 
 // stalledBy returns the message of the condition Stalled of a status; "" if the object is not.
