@@ -3,8 +3,11 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -122,13 +125,31 @@ func (f fields) applied(
 	return nil, err
 }
 
-// withoutTimes returns an object without the times in its managedFields. A write that changes nothing else is dropped.
-func withoutTimes(object *unstructured.Unstructured) map[string]any {
-	object = object.DeepCopy()
-	fields := object.GetManagedFields()
-	for i := range fields {
-		fields[i].Time = nil
+// isSame reports whether a write changes nothing but times in managedFields: it is dropped.
+func isSame(object, live *unstructured.Unstructured) bool {
+	const metadata, managedFields, at = "metadata", "managedFields", "time"
+	fields := func(o *unstructured.Unstructured) map[string]any {
+		all, _ := o.Object[metadata].(map[string]any)
+		return all
 	}
-	object.SetManagedFields(fields)
-	return object.Object
+	managers := func(o *unstructured.Unstructured) []any {
+		all, _ := fields(o)[managedFields].([]any)
+		return all
+	}
+	return sameBut(metadata, object.Object, live.Object) && sameBut(managedFields, fields(object), fields(live)) &&
+		slices.EqualFunc(managers(object), managers(live), func(a, b any) bool {
+			one, isOne := a.(map[string]any)
+			other, isOther := b.(map[string]any)
+			return isOne && isOther && sameBut(at, one, other)
+		})
+}
+
+// sameBut reports whether two structs are the same but for a field.
+func sameBut(name string, a, b map[string]any) bool {
+	without := func(fields map[string]any) map[string]any {
+		fields = maps.Clone(fields)
+		delete(fields, name)
+		return fields
+	}
+	return equality.Semantic.DeepEqual(without(a), without(b))
 }

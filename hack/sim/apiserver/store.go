@@ -666,7 +666,7 @@ func (s *Store) replace(
 	if err := s.validated(t, status, object, live, by); err != nil {
 		return nil, err
 	}
-	if equality.Semantic.DeepEqual(withoutTimes(object), withoutTimes(live)) && !dropped && !t.dropped[k] {
+	if isSame(object, live) && !dropped && !t.dropped[k] {
 		return live, nil // it keeps its version
 	}
 	if t.HasGeneration && !status && !equality.Semantic.DeepEqual(withoutMetadata(object, t),
