@@ -261,6 +261,15 @@ func (l *loader) probe(ctx context.Context, dir string, tried func(load.Folder))
 	if err != nil {
 		return err
 	}
+	if len(listed.Kinds) == 0 && listed.Exceeded == "" { // its errors may be all that there is
+		if whole, err = l.try(ctx, dir, l.timeout); err != nil {
+			return err
+		}
+		if whole.Exceeded == "" {
+			tried(load.Folder{Dir: dir, Proofs: whole.Proofs})
+			return nil
+		}
+	}
 	if len(listed.Kinds) == 0 {
 		tried(load.Folder{Dir: dir, Selected: true, Broken: []*syntax.LoadError{
 			{Check: mistake.LoadLimit, File: dir, Reason: "reading the package takes " +

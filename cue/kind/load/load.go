@@ -104,15 +104,24 @@ type Listed struct {
 	Line int
 }
 
-// List lists the kinds that the CUE package in dir defines, by its syntax: nothing is evaluated.
+// List lists the kinds that the CUE package in dir defines, by its syntax: nothing is evaluated. Files that cannot be
+// read are left out.
 func List(dir string) ([]Listed, error) {
 	abs, overlay, err := openFolder(dir)
 	if err != nil {
 		return nil, err
 	}
-	instance := load.Instances([]string{"."}, &load.Config{Dir: abs, Overlay: overlay})[0]
+	return list(abs, overlay)
+}
+
+func list(dir string, overlay map[string]load.Source) ([]Listed, error) {
+	instance := load.Instances([]string{"."}, &load.Config{Dir: dir, Overlay: overlay})[0]
 	if instance.Err != nil {
-		return nil, syntax.NewLoadError("", instance.Err)
+		broken := unreadable(dir, instance)
+		if broken.name == "" {
+			return nil, broken
+		}
+		return list(dir, broken.emptied(overlay))
 	}
 	definitions := make(binding.TopLevels).FieldsOf(instance)
 	var listed []Listed
@@ -229,9 +238,7 @@ func loadWithout(dir string, overlay map[string]load.Source, only []string, brok
 	if broken.name == "" {
 		return nil, broken.LoadError
 	}
-	overlay = maps.Clone(overlay)
-	overlay[broken.file] = load.FromString("package " + broken.name + "\n")
-	kinds, err := loadPackage(dir, overlay, only)
+	kinds, err := loadPackage(dir, broken.emptied(overlay), only)
 	if errors.Is(err, errNoKind) {
 		err = nil
 	}
@@ -245,6 +252,13 @@ type packageError struct {
 	file, name string
 	// kinds are those of the package.
 	kinds []string
+}
+
+// emptied returns an overlay in which the file that cannot be read has nothing but its package.
+func (e *packageError) emptied(overlay map[string]load.Source) map[string]load.Source {
+	overlay = maps.Clone(overlay)
+	overlay[e.file] = load.FromString("package " + e.name + "\n")
+	return overlay
 }
 
 // errNoKind means that a package has no kind.

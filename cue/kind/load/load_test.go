@@ -259,3 +259,21 @@ import "fescue.dev/cue/contract"
 		require.Len(t, kinds.Added(), 1)
 	}
 }
+
+// One file that cannot be read hides no kind of another.
+func TestListIsOfReadableFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.cue": "package kinds\n#A: {}\n#AController: {}\n",
+		"b.cue": "package kinds\n#B: {x: 5 y}\n#BController: {}\n",
+		"c.cue": "package kinds\n#C: {}\n#CController: {}\n",
+		"d.cue": "package kinds\nimport \"nowhere.example.com/a\"\n#D: a\n#DController: {}\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	listed, err := List(dir)
+	require.NoError(t, err)
+	require.Len(t, listed, 2)
+	require.Equal(t, []string{"A", "C"}, []string{listed[0].Name, listed[1].Name})
+}
