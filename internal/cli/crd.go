@@ -33,7 +33,7 @@ makes large CRDs smaller.
 The CRD of a kind with conversions between its versions has the address of the webhook for
 these conversions.`,
 		Example: "  fescue crd | kubectl apply --server-side -f -\n  fescue crd --kinds ./my-kinds --explain",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			at, err := operator.ConversionWebhook(url, service)
 			if err != nil {

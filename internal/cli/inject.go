@@ -58,7 +58,7 @@ func newInjectCommand() *cobra.Command {
 		Long:  injectHelp,
 		Example: `  fescue inject -f deployment.yaml --watchers watcher.yaml | kubectl apply -f -
   kubectl get watchers -o yaml | fescue inject -f ./manifests --watchers - -o diff`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.standardInput, o.standardOutput, o.standardError = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 			return o.inject(c.Context())

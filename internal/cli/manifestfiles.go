@@ -79,6 +79,10 @@ func readFile(name string) vet.File {
 		return unreadable(name, err)
 	}
 	defer func() { _ = f.Close() }()
+	if filepath.Ext(name) == ".cue" {
+		return vet.File{Name: name, Err: fmt.Errorf("this is CUE, and no manifest: to check its kinds, set --kinds %s",
+			filepath.Dir(name))}
+	}
 	return readLimited(name, f)
 }
 

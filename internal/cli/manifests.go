@@ -146,7 +146,7 @@ Deployment mounts.`,
   fescue manifests --kinds ./my-kinds --namespaced team-a,team-b
   fescue manifests --kinds ./my-kinds --chart ./chart
   fescue manifests --kinds ./my-kinds --argocd | kubectl apply --server-side -n argocd -f -`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.kinds.proves = true
 			if chartDir != "" {

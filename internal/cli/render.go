@@ -45,7 +45,7 @@ names the child of the kind. Objects written by hand may also be in the file of 
   fescue render -f at.yaml --now 2030-01-01T00:00:00Z -o json
   kubectl get at hello -o yaml > live.yaml
   kubectl get pods -o yaml | fescue render -f live.yaml --observed -`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.standardInput, o.standardOutput = c.InOrStdin(), c.OutOrStdout()
 			return o.render(c.Context())

@@ -34,7 +34,7 @@ A kind that fails to load is reported with file, line and reason; the others run
 applies to each kind. A kind waits while its CRD or a right is missing, or for a decorator the
 type of its targets, and then starts.`,
 		Example: "  fescue run --install-crds --kinds ./my-kinds",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Version, o.UserAgent = version, userAgent()
 			if err := o.Complete(); err != nil {

@@ -48,7 +48,7 @@ have what the object injects. Under CONDITIONS, ! means False and ? Unknown. For
 Objects of other kinds are missing. If you may list CRDs, a note on standard error names each CRD of a
 kind that is not loaded, if it still has objects in the namespace.`,
 		Example: "  fescue status -A",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return status(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &o)
 		},

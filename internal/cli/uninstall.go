@@ -60,7 +60,7 @@ longer removes it. To remove it from a Pod:
   kubectl patch pod NAME --type=json -p '[
     {"op": "test", "path": "/metadata/finalizers/0", "value": "fescue.dev/recorded"},
     {"op": "remove", "path": "/metadata/finalizers/0"}]'`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return uninstall(c.Context(), c.OutOrStdout(), &o) },
 	}
 	o.addFlags(c)
