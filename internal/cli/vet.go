@@ -182,5 +182,9 @@ func (o vetOptions) printProofs(proofs []load.Proof, loaded []*kind.Kind) {
 			_, _ = fmt.Fprintf(o.standardError, "#%s is as in CUE for %d objects, which took %d of %d ways\n", p.Kind,
 				p.Compared, p.Taken, p.Ways)
 		}
+		if p.Stalls != "" {
+			_, _ = fmt.Fprintf(o.standardError, "advice: #%s: each object that vet made up would be stalled: %s\n", p.Kind,
+				p.Stalls)
+		}
 	}
 }

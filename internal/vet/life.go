@@ -28,6 +28,8 @@ const (
 	simulatedReconciles = 1000
 	// simulatedWakes is how often vet waits for the time at which an object is reconciled next, however far that is.
 	simulatedWakes = 100
+	// simulatedTurns is how many Jobs succeed at most before the others fail.
+	simulatedTurns = 3
 	// simulatedOthers is how many other objects of a file live at most: all share the reconciles.
 	simulatedOthers = 10
 )

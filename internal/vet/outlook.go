@@ -62,7 +62,7 @@ func (v *Vetter) outlookFindings(
 }
 
 // foresee returns the outlook if Jobs, and Pods that are not restarted, succeed, and in which phases and whether the
-// object is ready at some time also if they run on or fail.
+// object is ready at some time also if they run on or fail, or only the later ones fail.
 func (v *Vetter) foresee(
 	k *kind.Kind, u *unstructured.Unstructured, others []*unstructured.Unstructured, now time.Time,
 ) outlook {
@@ -86,6 +86,10 @@ func (v *Vetter) foresee(
 	_, _ = failing.end(false) // a failure may stall the object
 	all.reached = all.reached.Union(running.reached).Union(failed.reached).Union(failing.cluster.Reached(k))
 	all.ready = all.ready || running.ready || failed.ready
+	for turn := 1; turn <= simulatedTurns && len(all.missed(k)) > 0; turn++ {
+		_, later := live(func(l life) error { return l.finish(l.ended.Len() < turn) })
+		all.reached = all.reached.Union(later.reached)
+	}
 	return all
 }
 

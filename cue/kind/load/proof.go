@@ -19,6 +19,8 @@ type Proof struct {
 	// each, and Taken is how many of them were taken.
 	Ways  int `json:"ways"`
 	Taken int `json:"taken"`
+	// Stalls is why the last object would be stalled, if each would be; empty if one would not.
+	Stalls string `json:"stalls,omitempty"`
 	// Difference is what the two differ in; nil if they agree.
 	Difference *syntax.LoadError `json:"difference,omitempty"`
 }

@@ -90,6 +90,9 @@ func Prove(draft load.Draft, known *types.Catalog) load.Proof {
 			proof.Compared++
 		}
 	}
+	if proof.Compared > 0 && !c.decided {
+		proof.Stalls = c.stalls.Error()
+	}
 	return proof
 }
 
@@ -100,6 +103,9 @@ type comparison struct {
 	// anyOrder leaves out the order of the characters of texts, and hashes in them: docs/cue.md says that the order of
 	// fields in what json.Marshal and yaml.Marshal return is Fescue's own.
 	anyOrder bool
+	// decided means that the behaviour has decided about some object, and stalls is why it could not about the last.
+	decided bool
+	stalls  error
 }
 
 func newComparison(draft load.Draft) *comparison {
@@ -179,6 +185,7 @@ var (
 func (k *comparison) compare(object, observed map[string]any) (err error) {
 	b := k.NewBudget()
 	compiled, errCompiled := k.Decide(b, object, observed)
+	k.decided, k.stalls = k.decided || errCompiled == nil, errCompiled
 	if b.Taken() > maxCompared {
 		return fmt.Errorf("%w: it takes more than %d steps", errNotCompared, maxCompared)
 	}
