@@ -8,7 +8,6 @@ import (
 
 	"cuelang.org/go/cue/ast"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
@@ -224,18 +223,20 @@ func (c *Checker) name(child *checkedChild) {
 		return
 	}
 	text, known, ok := c.Text(name.Parts[0], func(infer.Value) string { return "x" })
-	if !ok || child.known && slices.Contains(types.PathNamed, child.gvk.Kind) {
+	problems, rule := types.NameProblems(child.gvk, text)
+	if !ok || rule == "" {
 		return
 	}
-	if problems := validation.IsDNS1123Subdomain(text); len(problems) > 0 {
+	if len(problems) > 0 {
 		if !known {
 			text = syntax.SourceOf(name.Parts[0].Expr)
 		}
 		c.Report(mistake.InvalidName,
 			name.Parts[0].Node(),
-			"%s.template.metadata.name: %s is not a valid object name: it must consist of lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most 253 characters",
+			"%s.template.metadata.name: %s is not a valid object name: it must consist of %s",
 			child.path,
 			strings.Trim(text, `"`),
+			rule,
 		)
 	}
 	if known && child.body.Fields["replicas"] == nil {

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"cuelang.org/go/cue/ast"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -64,6 +66,23 @@ func (c *Checker) relations(child *checkedChild) {
 		checkBase64(child.template.In("data"), prefix+"data", "stringData")
 	case "Service":
 		checkExternalName(spec, prefix+"spec")
+		checkPortNames(spec, prefix+"spec")
+	case "RoleBinding", "ClusterRoleBinding":
+		subjects, _ := child.template.Items("subjects")
+		for i, subject := range subjects {
+			if name, _ := subject.OnlyText("kind"); name == rbacv1.ServiceAccountKind {
+				mustHave(subject, "namespace", fmt.Sprintf("%ssubjects[%d]", prefix, i),
+					"Kubernetes requires it of a ServiceAccount, as in object.metadata.namespace")
+			}
+		}
+	case "Role", "ClusterRole":
+		rules, _ := child.template.Items("rules")
+		for i, rule := range rules {
+			if rule.Has("resources") {
+				mustHave(rule, "apiGroups", fmt.Sprintf("%srules[%d]", prefix, i),
+					`Kubernetes requires it with resources: write [""] for the core group`)
+			}
+		}
 	}
 }
 
@@ -207,4 +226,28 @@ func checkExternalName(spec *infer.Structure, path string) {
 	}
 	spec.Report(mistake.MissingField, spec.ValueNode("type"),
 		"%s.externalName: is missing: Kubernetes requires it with the type ExternalName: write the DNS name to resolve to, as in \"db.example.com\", or another type", path)
+}
+
+// mustHave reports a field that an item of a list lacks, if all its fields are known.
+func mustHave(item *infer.Structure, name, path, why string) {
+	if item.Fields[name] == nil && !item.IsOpen() && len(item.Literals) > 0 {
+		item.Report(mistake.MissingField, item.Literals[0], "%s.%s: is missing: %s", path, name, why)
+	}
+}
+
+// checkPortNames checks that ports of a Service have names if there are several whatever the object is.
+func checkPortNames(spec *infer.Structure, path string) {
+	field := spec.Fields["ports"]
+	if field == nil || len(field.Parts) != 1 {
+		return
+	}
+	list, isList := field.Parts[0].Expr.(*ast.ListLit)
+	isSure := func(item ast.Expr) bool { _, ok := item.(*ast.StructLit); return ok }
+	if !isList || len(list.Elts) < 2 || slices.ContainsFunc(list.Elts, func(e ast.Expr) bool { return !isSure(e) }) {
+		return
+	}
+	ports, _ := spec.Items("ports")
+	for i, port := range ports {
+		mustHave(port, "name", fmt.Sprintf("%s.ports[%d]", path, i), "Kubernetes requires names of several ports")
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -143,10 +142,9 @@ func addTypesOf(known *types.Catalog, drafts []Draft) {
 func (c *Kinds) ValidateChild(child map[string]any) field.ErrorList {
 	u := &unstructured.Unstructured{Object: child}
 	var errs field.ErrorList
-	if name := u.GetName(); !slices.Contains(types.PathNamed, u.GetKind()) {
-		for _, problem := range validation.IsDNS1123Subdomain(name) {
-			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, problem))
-		}
+	problems, _ := types.NameProblems(u.GroupVersionKind(), u.GetName())
+	for _, problem := range problems {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), u.GetName(), problem))
 	}
 	if c.all == nil {
 		return errs

@@ -9,6 +9,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -260,4 +261,21 @@ func (t *Type) Choices() string {
 		return ""
 	}
 	return ": write " + strings.Join(t.Enum, " or ")
+}
+
+// labelNamed are the types of the core group whose names are labels of DNS: Kubernetes gives them host names.
+var labelNamed = []string{"Namespace", "Service"}
+
+// NameProblems returns why an object of a type cannot have a name, and a rule for people that says what it may be. A
+// Service may also need to begin with a letter: that depends on the release of Kubernetes.
+func NameProblems(gvk schema.GroupVersionKind, name string) (problems []string, rule string) {
+	switch {
+	case slices.Contains(PathNamed, gvk.Kind):
+		return nil, ""
+	case gvk.Group == "" && slices.Contains(labelNamed, gvk.Kind):
+		return validation.IsDNS1123Label(name),
+			"lower case letters, digits and '-', begin and end with a letter or digit, and have at most 63 characters"
+	}
+	return validation.IsDNS1123Subdomain(name),
+		"lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most 253 characters"
 }
