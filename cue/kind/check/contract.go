@@ -48,16 +48,9 @@ func OfContract(k *kind.Kind, pkg *syntax.Package) []*syntax.LoadError {
 		phase := phases.Peek(name)
 		c.fields(phase, "#Phase", path)
 		c.children(phase, path)
-		next := phase.Fields["next"]
-		if next == nil {
-			continue
-		}
-		for _, p := range next.Parts {
-			if list, ok := p.Expr.(*ast.ListLit); ok {
-				c.transitions(p, list, path+"next")
-			}
-		}
+		c.listed(phase.Fields["next"], "#Transition", path+"next")
 	}
+	c.listed(c.Definition.Fields["columns"], "#Column", "columns")
 	return c.Mistakes
 }
 
@@ -100,15 +93,30 @@ func (c *contract) selectorFields(s *infer.Structure, path string) {
 	}
 }
 
-func (c *contract) transitions(p infer.Part, list *ast.ListLit, prefix string) {
-	var transitions []*infer.Structure
+// listed reports fields of the items of a list that a definition of the contract does not have, and what is no list.
+func (c *contract) listed(field *infer.Member, definition, path string) {
+	if field == nil {
+		return
+	}
+	for _, p := range field.Parts {
+		switch e := p.Expr.(type) {
+		case *ast.ListLit:
+			c.items(p, e, definition, path)
+		case *ast.StructLit, *ast.BasicLit:
+			c.Report(mistake.ConflictingValues, e, "%s: must be a list: write [{…}]", path)
+		}
+	}
+}
+
+func (c *contract) items(p infer.Part, list *ast.ListLit, definition, path string) {
+	var items []*infer.Structure
 	c.Quietly(func() {
 		for _, item := range c.Items(p, list) {
-			transitions = append(transitions, c.Gather([]infer.Part{item}))
+			items = append(items, c.Gather([]infer.Part{item}))
 		}
 	})
-	for i, transition := range transitions {
-		c.fields(transition, "#Transition", fmt.Sprintf("%s[%d].", prefix, i))
+	for i, item := range items {
+		c.fields(item, definition, fmt.Sprintf("%s[%d].", path, i))
 	}
 }
 
@@ -126,6 +134,31 @@ func (c *contract) children(owner *infer.Structure, prefix string) {
 	}
 }
 
+// maxListed is how many fields a message lists.
+const maxListed = 12
+
+// foreignFields are fields that other tools have, and what the definitions of the contract have instead.
+var foreignFields = map[string]map[string]string{
+	"#Transition": {
+		"schedule": "cron", "if": "when", "condition": "when", "phase": "to", "target": "to", "delay": "after",
+		"timeout": "after",
+	},
+	"#Phase": {
+		"final": "terminal", "end": "terminal", "transitions": "next", "to": "next: [{to: …}]",
+		"after": "next: [{to: …, after: …}]", "when": "next: [{to: …, when: …}]", "cron": "next: [{to: …, cron: …}]",
+	},
+	"#Child": {
+		"readyWhen": "ready", "includeWhen": "when, or an if around the child", "if": "when, or an if around the child",
+		"dependsOn": "when, or refer to observed.NAME, which waits for it", "count": "replicas", "size": "replicas",
+		"name": "metadata: name in template", "deletionPolicy": "onDelete",
+	},
+	"#Controller": {
+		"printColumns": "columns", "printerColumns": "columns", "additionalPrinterColumns": "columns",
+		"finalizer": "onDelete", "finalizers": "onDelete", "states": "phases", "resources": "children",
+	},
+	"#Column": {"jsonPath": "path", "JSONPath": "path"},
+}
+
 // fields reports fields of a structure that a definition of the contract does not have.
 func (c *contract) fields(s *infer.Structure, definition, path string) {
 	known := c.Gather(c.TopLevel(infer.Part{In: c.definitions}, definition)).Order
@@ -133,7 +166,10 @@ func (c *contract) fields(s *infer.Structure, definition, path string) {
 		if isHidden := strings.HasPrefix(name, "_") || strings.HasPrefix(name, "#"); !isHidden &&
 			!slices.Contains(known, name) {
 			hint := types.DidYouMean(name, known)
+			instead := foreignFields[definition][name]
 			switch {
+			case instead != "":
+				hint = ": write " + instead
 			case definition == "#Child" && slices.Contains([]string{"apiVersion", "kind", "metadata", "spec", "data"},
 				name):
 				hint = ": write it in template"
@@ -142,6 +178,9 @@ func (c *contract) fields(s *infer.Structure, definition, path string) {
 				hint = `: write selector: matchLabels: "KEY": "VALUE", or selector: matchExpressions: [{key: "KEY", operator: "Exists"}]`
 			case name == "matchExpressions":
 				hint = `: write selector: matchExpressions: […]`
+			}
+			if hint == "" && len(known) <= maxListed {
+				hint = ": its fields are " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
 			}
 			c.Report(mistake.UnknownField, s.Fields[name].Node, "%s%s: unknown field%s", path, name, hint)
 		}

@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"regexp"
-	"strings"
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/token"
@@ -14,8 +13,10 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
-// foreignInterpolation is how kro and scripts put a value into a text; the first submatch is where it is from.
-var foreignInterpolation = regexp.MustCompile(`\$\{((?:schema|self|object|observed)\.[\w.]+)\}`)
+// foreignInterpolation is how kro, scripts and Helm put a value into a text; the submatches are where it is from, and
+// its name there.
+var foreignInterpolation = regexp.MustCompile(
+	`(?:\$\{|\$\(|\{\{-? *\.?)(schema|self|object|observed|Values)\.([\w.]+)(?: *-?\}\}|\}|\))`)
 
 // texts advises on what looks like a value in a text, and is not one in CUE.
 func (c *Checker) texts() {
@@ -29,9 +30,12 @@ func (c *Checker) texts() {
 			if m == nil {
 				return true
 			}
-			from, field, _ := strings.Cut(m[1], ".")
-			if from == "schema" || from == "self" {
+			from, field := m[1], m[2]
+			switch from {
+			case "schema", "self":
 				from = behaviour.ObjectName
+			case "Values":
+				from = behaviour.ObjectName + ".spec"
 			}
 			c.advice = append(c.advice, kind.Advice{
 				Check: mistake.NotInterpolated, Field: m[0], Position: syntax.PositionOf(literal),

@@ -301,15 +301,42 @@ func (s scope) conditionBody(body *ast.StructLit) (*schema.StructSchema, error) 
 	return compiled.Struct, nil
 }
 
+// flags are arguments of @kube without a value, and valued are those with one.
+var flags, valued = []string{"immutable", "embeddedResource", "preserveUnknownFields"},
+	[]string{"listType", "listMapKey", "mapType", "format", "deprecated"}
+
+// foreignAttribute rejects attributes that look as if Fescue read them. CUE ignores those that it does not know.
+func foreignAttribute(key string, attribute *ast.Attribute) error {
+	instead := ""
+	switch {
+	case slices.Contains(flags, key):
+		instead = "@kube(" + key + ")"
+	case slices.Contains(valued, key):
+		instead = "@kube(" + key + "=…)"
+	case key == "kubebuilder" || key == "cel":
+		instead = "the rule in CUE, or @kube(…)"
+	case strings.HasPrefix(key, "kub"):
+		instead = "@kube(…)"
+	default:
+		return nil
+	}
+	return syntax.ErrorAtNode(mistake.InvalidAttribute, attribute, "Fescue does not read %s: write %s", attribute.Text,
+		instead)
+}
+
 // applyAttribute adds what @kube(…) states because CUE cannot.
 func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 	key, body := attribute.Split()
 	if key != "kube" {
-		return nil
+		return foreignAttribute(key, attribute)
 	}
 	rule := &schema.Rule{Text: attribute.Text, Position: syntax.PositionOf(attribute), NotInCUE: true}
 	for argument := range strings.SplitSeq(body, ",") {
-		name, value, _ := strings.Cut(strings.TrimSpace(argument), "=")
+		name, value, hasValue := strings.Cut(strings.TrimSpace(argument), "=")
+		if hasValue && slices.Contains(flags, name) {
+			return syntax.ErrorAtNode(mistake.InvalidAttribute, attribute,
+				"@kube(%s=%s): %[1]s takes no value: write @kube(%[1]s), or nothing", name, value)
+		}
 		switch name {
 		case "listType":
 			to.ListType, to.ListTypeRule = value, rule

@@ -70,7 +70,7 @@ func NewLoadError(kind string, err error) *LoadError {
 		result.Check = mistake.FailedImport
 	}
 	var check mistake.Check
-	result.Reason, check = explained(ReasonOf(first), path[strings.LastIndex(path, ".")+1:])
+	result.Reason, check = explained(ReasonOf(first), first.Path())
 	result.Check = cmp.Or(result.Check, check)
 	if _, cause, ok := strings.Cut(result.Reason, ": cannot expand module graph: "); ok {
 		// no import is wrong

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 )
 
 // foreign is what authors write who know another language.
@@ -24,10 +26,13 @@ var foreignNotations = func() (all []foreign) {
 		{``, `^#`, "a comment begins with //"},
 		{`"?\$$`, `^\{`, `CUE has no ${…}: write the expression alone, or \(…) in a string`},
 		{`\bdefault\s*$`, `^=`, "CUE has no default=: write *3 | int"},
+		{``, `^default\b`, "CUE has no default: write *3 | int"},
+		{`\d$`, `^\.\.`, "CUE has no 1..5: write >=1 & <=5"},
 		{``, `^=`, "CUE has no = between values: write ==, or : after the name of a field"},
 		{`\?$`, `^\?`, "CUE has no A ?? B: write *A | B, which is B if there is no A"},
 		{`^[^?]*\?\s*$`, `^(//|$)`, "the ? of an optional field follows its name, as in name?: string"},
-		{`\?\s*$`, `^\S`, "CUE has no A ? B : C: write [if A {B}, C][0]"},
+		{`\?\s*$`, `^["\w(\[{]`, "CUE has no A ? B : C: write [if A {B}, C][0]"},
+		{`[^?]$`, `^\? `, "CUE has no A ? B : C: write [if A {B}, C][0]"},
 		{``, `^and\b`, "CUE has no and: write &&"},
 		{``, `^or\b`, "CUE has no or: write ||"},
 		{`\bnot\s+$`, ``, "CUE has no not: write !"},
@@ -42,7 +47,7 @@ var foreignNotations = func() (all []foreign) {
 		{`\b(?:for|if)\b[^{]*$`, `^:`, "the body of an if or a for needs braces, as in if A {b: 1}"},
 		{`^\s*-\s+\w+$`, `^:`, `CUE has no lists with -: write brackets, as in [{name: "a"}]`},
 		{`:\s*\d+$`, `^(ms|s|m|h|d)\b`, `a duration needs quotes, as in "5m"`},
-		{`([\w.\-/]*[.\-/][\w.\-/]*)$`, `^:`, "%s needs quotes: a name without has only letters, digits, _ and $"},
+		{`([\w.\-/]*[.\-/][\w.\-/]*)$`, `^[?!]?:`, "%s needs quotes: a name without has only letters, digits, _ and $"},
 	} {
 		all = append(all, foreign{regexp.MustCompile(row[0]), regexp.MustCompile(row[1]), row[2]})
 	}
@@ -67,18 +72,31 @@ func ForeignNotation(line string, taken int) string {
 // foreignNames are names of other languages, and what CUE has instead.
 var foreignNames = map[string]string{
 	"str": "string", "text": "string", "integer": "int", "double": "number", "boolean": "bool", "any": "_",
+	"date": "time.Time", "datetime": "time.Time", "duration": "time.Duration",
 	"none": "null", "nil": "null", "undefined": "_|_",
-	"size": "len(…)", "count": "len(…)", "length": "len(…)", "has": "A != _|_", "exists": "A != _|_",
-	"default": "*A | B, which is B if there is no A", "self": "object", "this": "object", "schema": "object",
+	"size": "len(…)", "count": "len(…)", "length": "len(…)", "has": "A != _|_", "exists": "A != _|_", "not": "!A",
+	"default": "*A | B, which is B if there is no A", "required": "! after the name of the field",
+	"optional": "? after the name of the field", "enum": `"a" | "b"`, "oneof": `"a" | "b"`, "min": ">=1", "max": "<=5",
+	"minimum": ">=1", "maximum": "<=5", "regex": `=~"…"`, "regexp": `=~"…"`, "pattern": `=~"…"`, "matches": `A =~ "…"`,
+	"minlength": "strings.MinRunes(1)", "maxlength": "strings.MaxRunes(5)",
+	"fmt": `"\(A)"`, "sprintf": `"\(A)"`, "printf": `"\(A)"`, "tostring": `"\(A)"`, "quote": `"\(A)"`,
+	"upper": "strings.ToUpper(A)", "lower": "strings.ToLower(A)", "trim": "strings.TrimSpace(A)",
+	"tojson": "json.Marshal(A)", "toyaml": "yaml.Marshal(A)", "b64enc": "base64.Encode(null, A)",
+	"self": "object", "this": "object", "schema": "object",
 }
 
 // predeclared are names of CUE in lower case.
 var predeclared = []string{"string", "int", "float", "number", "bool", "bytes", "null", "true", "false", "len"}
 
-// foreignName ends the message of a name that is not found, if another language or an object has it.
-func foreignName(name string) string {
+// foreignName ends the message of a name that is not found in a schema or a behaviour, if another language or an object
+// has it.
+func foreignName(name string, inSchema bool) string {
 	lower := strings.ToLower(name)
 	switch {
+	case inSchema && name == behaviour.ObjectName:
+		return ": write {...} for any struct"
+	case inSchema && (foreignNames[lower] == behaviour.ObjectName || slices.Contains(fieldsOfObjects, name)):
+		return fieldAlone
 	case slices.Contains(predeclared, lower):
 		return ": write " + lower
 	case slices.Contains(fieldsOfObjects, name):
@@ -98,12 +116,19 @@ var (
 	optionalPart = regexp.MustCompile(`^optional marker \(\?\) requires `)
 )
 
+// fieldAlone is how a schema refers to another field.
+const fieldAlone = ": write the name of the field alone"
+
 // foreignValue ends the message of the expression of a field that CUE reads otherwise than the language that it looks
 // like.
-func foreignValue(message, field string) string {
+func foreignValue(message, field string, inSchema bool) string {
 	switch {
+	case reservedSelf.MatchString(message) && inSchema:
+		return fieldAlone
 	case reservedSelf.MatchString(message):
 		return ": write object"
+	case strings.HasPrefix(message, "cannot call non-function string"):
+		return `: write "\(A)"`
 	case unusedAlias.MatchString(message):
 		return ": write : after the name of a field, and a default as in *3 | int"
 	case optionalPart.MatchString(message):

@@ -25,11 +25,17 @@ var (
 // unknownField is the message of a field that a closed struct does not have.
 const unknownField = "unknown field"
 
-// explained returns a message of CUE about a field, with what to write instead, if that is known, and the check that
-// stands for it.
-func explained(message, field string) (string, mistake.Check) {
+// explained returns a message of CUE about the field at a path, with what to write instead, if that is known, and the
+// check that stands for it.
+func explained(message string, path []string) (string, mistake.Check) {
+	field, inSchema := "", false
+	if len(path) > 0 {
+		field = path[len(path)-1]
+		inSchema = strings.HasPrefix(path[0], "#") && !strings.HasSuffix(path[0], behaviour.ControllerSuffix) &&
+			!strings.HasSuffix(path[0], behaviour.DecoratorSuffix)
+	}
 	if m := noReference.FindStringSubmatch(message); m != nil {
-		instead := cmp.Or(contractName(m[1]), forgottenImport(m[1]), foreignName(m[1]))
+		instead := cmp.Or(foreignName(m[1], inSchema), contractName(m[1]), forgottenImport(m[1]))
 		return message + instead, mistake.UnresolvedReference
 	}
 	if m := noFunction.FindStringSubmatch(message); m != nil {
@@ -43,9 +49,9 @@ func explained(message, field string) (string, mistake.Check) {
 	case strings.HasPrefix(message, "field is required but not present"):
 		return message, mistake.MissingField
 	case strings.HasPrefix(message, "conflicting values"):
-		return message + foreignValue(message, field), mistake.ConflictingValues
+		return message + foreignValue(message, field, inSchema), mistake.ConflictingValues
 	}
-	return message + foreignValue(message, field), mistake.CUEError
+	return message + foreignValue(message, field, inSchema), mistake.CUEError
 }
 
 // contractName ends the message of a name that is not found, if the contract gives it to a behaviour: a reference
