@@ -228,7 +228,9 @@ func TestKindsOfSelections(t *testing.T) {
 	c := New([]*kind.Kind{enginetest.Shipped(t, "Customcluster")}, now)
 	for name, known := range map[string]bool{
 		"Customcluster": true, "customclusters": true, "cpod": true, "customclusters.samplecontroller.fescue.dev": true,
-		"pod": true, "PODS": true, "configmap": false, "": false,
+		"customcluster.samplecontroller.fescue.dev": true, "customclusters.v1alpha1.samplecontroller.fescue.dev": true,
+		"customclusters.v1.samplecontroller.fescue.dev": false, "customclusters.example.com": false,
+		"pod": true, "PODS": true, "pods.v1": false, "configmap": false, "": false,
 	} {
 		require.Equal(t, known, c.Known(Selection{Type: name}), name)
 	}

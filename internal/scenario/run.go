@@ -144,6 +144,9 @@ func one(c *simulate.Cluster, s simulate.Selection) (*unstructured.Unstructured,
 	case 1:
 		return found[0], nil
 	case 0:
+		if !c.Known(s) {
+			return nil, unknownType(s)
+		}
 		var existing []string
 		for _, o := range c.Objects() {
 			existing = append(existing, simulate.NameOf(o))
