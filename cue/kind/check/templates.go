@@ -278,6 +278,8 @@ func (f *fitter) mismatch(p infer.Part, v infer.Value, want *types.Type, path st
 	hint := ""
 	source := syntax.SourceOf(p.Expr)
 	switch kinds := v.Kinds(); {
+	case f.fitsAlone(p, want):
+		hint = ": write " + syntax.SourceOf(onlyIn(p.Expr))
 	case want.Values == types.String && kinds&^(types.Integer|types.Number|types.Boolean) == 0:
 		hint = fmt.Sprintf(`: write "\(%s)"`, source)
 		if v.Literal != nil {
@@ -301,6 +303,33 @@ func (f *fitter) mismatch(p infer.Part, v infer.Value, want *types.Type, path st
 	}
 	f.Report(mistake.WrongType, p.Node(), "%s: must be %s, not %s%s", path, infer.Article(want.Values),
 		v.Describe(p.Expr), hint)
+}
+
+// fitsAlone reports whether a text has nothing but a value that would fit without it.
+func (f *fitter) fitsAlone(p infer.Part, want *types.Type) (fits bool) {
+	only := onlyIn(p.Expr)
+	if only == nil {
+		return false
+	}
+	f.Quietly(func() {
+		kinds := f.Infer(p.With(only)).Kinds()
+		fits = kinds != types.Any && infer.Fits(kinds, want.Values)
+	})
+	return fits
+}
+
+// onlyIn returns the expression in a text that has nothing else, as in "\(a)"; nil for any other.
+func onlyIn(e ast.Expr) ast.Expr {
+	text, ok := e.(*ast.Interpolation)
+	if !ok || len(text.Elts) != 3 {
+		return nil
+	}
+	before, isBefore := text.Elts[0].(*ast.BasicLit)
+	after, isAfter := text.Elts[2].(*ast.BasicLit)
+	if !isBefore || !isAfter || before.Value != `"\(` || after.Value != `)"` {
+		return nil
+	}
+	return text.Elts[1]
 }
 
 // isInterpolation reports whether an expression is a string with expressions within it.
