@@ -27,8 +27,8 @@ func (s Selection) matches(types served, object *unstructured.Unstructured) bool
 	return isNamed && s.isType(types, object.GroupVersionKind())
 }
 
-// isType reports whether the type of a selection is the name of a type: the kind, the resource or a short name, alone or
-// with the group after it, or the version and the group.
+// isType reports whether the type of a selection is the name of a type: the kind, the resource or a short name, alone
+// or with the group after it, or the version and the group.
 func (s Selection) isType(types served, gvk schema.GroupVersionKind) bool {
 	names := []string{gvk.Kind, types.ResourceOf(gvk).Resource, shortNames[gvk.GroupKind()]}
 	for _, k := range types {

@@ -44,7 +44,7 @@ func contentOf(object *unstructured.Unstructured) map[string]any {
 // restarted returns what a fresh operator writes although nothing has changed. It may add empty structs of a template:
 // an apply that drops all that is in one drops the struct as well, and only the next apply adds it again. The status of
 // the owner follows.
-func (h *history) restarted(changes []apiserver.Change) (found []string) {
+func restarted(h *history, changes []apiserver.Change) (found []string) {
 	owners := sets.New[types.UID]()
 	for _, c := range changes {
 		isStatus := c.After != nil && owners.Has(c.After.GetUID())
