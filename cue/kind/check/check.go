@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -163,15 +164,27 @@ func (c *Checker) columns() {
 
 // status checks the projection of the status.
 func (c *Checker) status() {
-	projection := c.Definition.Fields["status"]
-	if projection == nil {
+	projection, t := c.Definition.Fields["status"], types.Unknown
+	declared, ok := c.kind.Schema.Properties["status"]
+	if ok {
+		t = withoutRequired(types.FromSchema(&declared))
+	}
+	if projection != nil {
+		c.check(projection.Parts, t, "status")
+	}
+	written := c.Definition.Peek("status")
+	if c.kind.Target != nil || written.MayHaveMore() {
 		return
 	}
-	t := types.Unknown
-	if s, ok := c.kind.Schema.Properties["status"]; ok {
-		t = withoutRequired(types.FromSchema(&s))
+	for _, name := range slices.Sorted(maps.Keys(declared.Properties)) {
+		if written.Fields[name] == nil && !c.kind.IsEngineStatus(name) {
+			c.advice = append(c.advice, kind.Advice{
+				Check: mistake.UnsetStatus, Field: "status." + name,
+				Position: syntax.PositionOf(c.pkg.Definitions[syntax.BehaviourOf(c.kind.LoadName())][0]),
+				Text:     fmt.Sprintf("status.%s: the behaviour never sets it, and what others write there is removed", name),
+			})
+		}
 	}
-	c.check(projection.Parts, t, "status")
 }
 
 // withoutRequired returns a type of which no field is required.

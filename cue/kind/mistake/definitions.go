@@ -64,6 +64,11 @@ var definitions = Group{"Definitions and names", "kinds.md", []Explanation{
 		`status: observedGeneration: 1`, `status: generation: 1`,
 	},
 	{
+		UnsetStatus, "The schema has a field of the status that the behaviour never sets. Fescue writes the whole status, so what others write there does not stay.",
+		"Set the field in `status` of the controller, or remove it from the schema.",
+		`status: ready: 1`, "status: {ready: 1, url: object.spec.host}",
+	},
+	{
 		ReservedCondition, "Fescue itself writes the condition, or its type is not a valid name.",
 		"Choose another type.",
 		`conditions: Ready: status: observed.config.metadata.uid != ""`,

@@ -68,6 +68,7 @@ const (
 	InvalidSelector      Check = "invalid-selector"
 	StatusSchema         Check = "status-schema"
 	EngineStatus         Check = "engine-status"
+	UnsetStatus          Check = "unset-status"
 	ReservedCondition    Check = "reserved-condition"
 	InvalidScale         Check = "invalid-scale"
 	ScaleWithoutSelector Check = "scale-without-selector"
