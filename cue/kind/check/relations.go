@@ -64,6 +64,12 @@ func (c *Checker) relations(child *checkedChild) {
 		checkBase64(child.template.In("binaryData"), prefix+"binaryData", "data")
 	case "Secret":
 		checkBase64(child.template.In("data"), prefix+"data", "stringData")
+		checkSecretKeys(child.template, prefix)
+	case "Job":
+		if spec.Has("selector") && spec.Fields["manualSelector"] == nil && !spec.IsOpen() {
+			spec.Report(mistake.InvalidValue, spec.Fields["selector"].Node,
+				"%sspec.selector: Kubernetes makes the selector of a Job: remove it", prefix)
+		}
 	case "Service":
 		checkExternalName(spec, prefix+"spec")
 		checkPortNames(spec, prefix+"spec")
@@ -249,5 +255,28 @@ func checkPortNames(spec *infer.Structure, path string) {
 	ports, _ := spec.Items("ports")
 	for i, port := range ports {
 		mustHave(port, "name", fmt.Sprintf("%s.ports[%d]", path, i), "Kubernetes requires names of several ports")
+	}
+}
+
+// secretKeys are what the API server requires of a Secret of a type.
+var secretKeys = map[corev1.SecretType][]string{
+	corev1.SecretTypeTLS:              {corev1.TLSCertKey, corev1.TLSPrivateKeyKey},
+	corev1.SecretTypeDockercfg:        {corev1.DockerConfigKey},
+	corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey},
+	corev1.SecretTypeSSHAuth:          {corev1.SSHAuthPrivateKey},
+}
+
+// checkSecretKeys checks that a Secret has what its type requires, if all its fields are known.
+func checkSecretKeys(secret *infer.Structure, prefix string) {
+	ofType, _ := secret.OnlyText("type")
+	data, text := secret.In("data"), secret.In("stringData")
+	if secret.IsOpen() || data.IsOpen() || text.IsOpen() {
+		return
+	}
+	for _, name := range secretKeys[corev1.SecretType(ofType)] {
+		if data.Fields[name] == nil && text.Fields[name] == nil {
+			secret.Report(mistake.MissingField, secret.ValueNode("type"),
+				"%sdata.%q: is missing: Kubernetes requires it with the type %s", prefix, name, ofType)
+		}
 	}
 }
