@@ -42,7 +42,7 @@ var cueItself = Group{"CUE", "cue.md", []Explanation{
 	},
 	{
 		UnsupportedCUE, "Fescue compiles schemas and behaviours, and does not know this construct.",
-		"Write it with literals, definitions, bounds, `&` and `|`, as the message proposes. A schema has no arithmetic and no loops: write a bound for each case, as in `if size == 2 {memory?: <=2048}`.",
+		"Write it with literals, definitions, bounds, `&` and `|`, as the message proposes. A schema has no arithmetic and no loops: write a bound for each case, as in `if size == 2 {memory?: <=2048}`. A rule that needs them can be a condition of the behaviour, and the `when` of its children.",
 		`paths?: [string, string]`, `paths?: list.MaxItems(2) & [...string]`,
 	},
 	{
