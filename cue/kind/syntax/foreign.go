@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
@@ -161,10 +162,15 @@ func unquoted(literal, from, to string) string {
 		return ": write " + lower
 	case from == "string" && to == "bool":
 		return ": write the condition without quotes"
-	case from == "string" && (to == "int" || to == "number" || to == "float"):
-		return ": write it without quotes"
+	case from == "string" && isNumber(quoted) && (to == "int" || to == "number" || to == "float"):
+		return ": write " + quoted
 	case (from == "int" || from == "float" || from == "bool") && to == "string":
 		return fmt.Sprintf(": write %q", literal)
 	}
 	return ""
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
 }
