@@ -346,7 +346,7 @@ func (h observer) lostOrphan(
 // unheard returns how long a reconcile that has begun before, a late request, or a webhook may go by an object as it
 // was: no write of a child says which version of its owner it is for.
 func (h observer) unheard() time.Duration {
-	d := time.Second/2 + h.latest()
+	d := time.Second/2 + 2*h.Faults.Delay + h.latest() // an answer, and the next request
 	if h.Stall > 0 {
 		d += longestStall
 	}
