@@ -208,11 +208,15 @@ func (h observer) reused(
 		func(k *kind.Kind) bool { return k.Sets[childName(c.After)].Type == c.After.GroupVersionKind() })
 	id := strings.Join([]string{c.By, c.After.GetLabels()[labelOwner], idOf(c.After)}, " ")
 	isKnown := true // to whoever had an answer to the first creation
+	untold := max(forgiven, h.latest())
+	if h.Stall > 0 {
+		untold += longestStall // the creation of another member, in the same reconcile
+	}
 	for _, owner := range c.After.GetOwnerReferences() {
 		of := ownerIn(all, c.After, owner)
 		isWaiting := of != nil && (reasonOf(of, kind.ConditionReady) == kind.ReasonWaiting ||
 			reasonOf(of, kind.ConditionSucceeded) == kind.ReasonWaiting)
-		isAnswered := c.At.Sub(h.unanswered[idFor(c.After, owner)]) > max(forgiven, h.latest())
+		isAnswered := c.At.Sub(h.unanswered[idFor(c.After, owner)]) > untold
 		isKnown = isKnown && isAnswered && !isWaiting
 	}
 	if isOfSet && given.Has(id) && isKnown && !h.arrivedLate.Has(idOf(c.After)) {
