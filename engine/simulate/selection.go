@@ -30,17 +30,18 @@ func (s Selection) matches(types served, object *unstructured.Unstructured) bool
 // isType reports whether the type of a selection is the name of a type: the kind, the resource or a short name, alone
 // or with the group after it, or the version and the group.
 func (s Selection) isType(types served, gvk schema.GroupVersionKind) bool {
+	short, of, isFull := strings.Cut(s.Type, ".")
+	isOther := !strings.EqualFold(of, gvk.Group) && !strings.EqualFold(of, gvk.Version+"."+gvk.Group)
+	if isFull && (gvk.Group == "" || isOther) {
+		return false
+	}
 	names := []string{gvk.Kind, types.ResourceOf(gvk).Resource, shortNames[gvk.GroupKind()]}
 	for _, k := range types {
 		if k.GroupVersionKind == gvk {
 			names = append(append(names, k.Names.Singular), k.Names.ShortNames...)
 		}
 	}
-	return slices.ContainsFunc(names, func(name string) bool {
-		return name != "" && (strings.EqualFold(name, s.Type) || gvk.Group != "" &&
-			(strings.EqualFold(name+"."+gvk.Group, s.Type) ||
-				strings.EqualFold(name+"."+gvk.Version+"."+gvk.Group, s.Type)))
-	})
+	return slices.ContainsFunc(names, func(name string) bool { return name != "" && strings.EqualFold(name, short) })
 }
 
 // shortNames are those of the types of Kubernetes, as kubectl api-resources lists them.

@@ -249,31 +249,23 @@ func (l *loader) proveOthers(ctx context.Context, dir, limit string, answer load
 // probe finds out which kinds of a folder can be loaded within the limits. tried receives them, in up
 // to two parts: first the kinds that take a short time, then the others.
 func (l *loader) probe(ctx context.Context, dir string, tried func(load.Folder)) error {
-	whole, err := l.try(ctx, dir, l.timeout/quickly)
-	if err != nil {
+	exceeded, err := l.probeWhole(ctx, dir, l.timeout/quickly, tried)
+	if err != nil || exceeded == "" {
 		return err
-	}
-	if whole.Exceeded == "" {
-		tried(load.Folder{Dir: dir, Proofs: whole.Proofs})
-		return nil
 	}
 	listed, err := l.try(ctx, dir, l.timeout, "--list")
 	if err != nil {
 		return err
 	}
-	if len(listed.Kinds) == 0 && listed.Exceeded == "" { // its errors may be all that there is
-		if whole, err = l.try(ctx, dir, l.timeout); err != nil {
-			return err
-		}
-		if whole.Exceeded == "" {
-			tried(load.Folder{Dir: dir, Proofs: whole.Proofs})
-			return nil
-		}
-	}
 	if len(listed.Kinds) == 0 {
+		if listed.Exceeded == "" { // its errors may be all that there is
+			if exceeded, err = l.probeWhole(ctx, dir, l.timeout, tried); err != nil || exceeded == "" {
+				return err
+			}
+		}
 		tried(load.Folder{Dir: dir, Selected: true, Broken: []*syntax.LoadError{
-			{Check: mistake.LoadLimit, File: dir, Reason: "reading the package takes " +
-				cmp.Or(listed.Exceeded, whole.Exceeded)},
+			{Check: mistake.LoadLimit, File: dir,
+				Reason: "reading the package takes " + cmp.Or(listed.Exceeded, exceeded)},
 		}})
 		return nil
 	}
@@ -296,6 +288,18 @@ func (l *loader) probe(ctx context.Context, dir string, tried func(load.Folder))
 	}
 	tried(last)
 	return err
+}
+
+// probeWhole gives tried a folder if all its kinds can be loaded together within a time, and returns the limit that
+// they exceed otherwise.
+func (l *loader) probeWhole(
+	ctx context.Context, dir string, timeout time.Duration, tried func(load.Folder),
+) (exceeded string, err error) {
+	whole, err := l.try(ctx, dir, timeout)
+	if err == nil && whole.Exceeded == "" {
+		tried(load.Folder{Dir: dir, Proofs: whole.Proofs})
+	}
+	return whole.Exceeded, err
 }
 
 // exceeding is a kind with the limit that it exceeds.

@@ -38,7 +38,7 @@ const (
 type life struct {
 	cluster *simulate.Cluster
 	kind    *kind.Kind
-	given   *unstructured.Unstructured   // the object as it is created
+	given   *unstructured.Unstructured   // the manifest of the object
 	others  []*unstructured.Unstructured // that exist before
 	ended   sets.Set[types.UID]          // Jobs and Pods
 }
@@ -57,9 +57,9 @@ func newLife(
 	return l
 }
 
-// related returns a kind and those whose objects it creates or reads, directly or not. An object whose file gives it a
-// status stays as it is, and so no object of its kind lives; nor does any in a file of many. A decorator lives alone:
-// its Events tell of no object.
+// related returns a kind and, directly or through others, the kinds whose objects it creates or reads: those that the
+// cluster reconciles. It leaves out a kind of which the file gives an object a status, which must not change, and all
+// others if the file has many objects. A decorator is alone, since its Events do not say which kind they come from.
 func related(k *kind.Kind, catalog *load.Kinds, others []*unstructured.Unstructured) []*kind.Kind {
 	if k.Target != nil {
 		return []*kind.Kind{k}
@@ -119,7 +119,7 @@ func (l life) begin() (string, error) {
 	return "", nil
 }
 
-// create creates the object after those others that are valid: what is wrong with one is not wrong with the object.
+// create creates the object after the others. It skips those that are invalid: they have findings of their own.
 func (l life) create() error {
 	for _, o := range l.others {
 		_ = l.cluster.Apply(o)

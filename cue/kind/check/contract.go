@@ -93,7 +93,7 @@ func (c *contract) selectorFields(s *infer.Structure, path string) {
 	}
 }
 
-// listed reports fields of the items of a list that a definition of the contract does not have, and what is no list.
+// listed checks that a field is a list, and that its items have no fields that a definition of the contract lacks.
 func (c *contract) listed(field *infer.Member, definition, path string) {
 	if field == nil {
 		return
@@ -165,7 +165,7 @@ func (c *contract) fields(s *infer.Structure, definition, path string) {
 	for _, name := range s.Order {
 		if isHidden := strings.HasPrefix(name, "_") || strings.HasPrefix(name, "#"); !isHidden &&
 			!slices.Contains(known, name) {
-			hint := types.DidYouMean(name, known)
+			hint := types.Suggest(name, known, maxListed)
 			instead := foreignFields[definition][name]
 			switch {
 			case instead != "":
@@ -178,9 +178,6 @@ func (c *contract) fields(s *infer.Structure, definition, path string) {
 				hint = `: write selector: matchLabels: "KEY": "VALUE", or selector: matchExpressions: [{key: "KEY", operator: "Exists"}]`
 			case name == "matchExpressions":
 				hint = `: write selector: matchExpressions: […]`
-			}
-			if hint == "" && len(known) <= maxListed {
-				hint = ": its fields are " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
 			}
 			c.Report(mistake.UnknownField, s.Fields[name].Node, "%s%s: unknown field%s", path, name, hint)
 		}

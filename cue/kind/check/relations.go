@@ -216,10 +216,7 @@ func checkClaim(spec *infer.Structure, path string) {
 		spec.Report(mistake.MissingField, spec.Literals[0],
 			"%s.resources.requests.storage: is missing: Kubernetes requires the size of a claim, as in \"1Gi\"", path)
 	}
-	if spec.Fields["accessModes"] == nil {
-		spec.Report(mistake.MissingField, spec.Literals[0],
-			"%s.accessModes: is missing: Kubernetes requires it, as in [\"ReadWriteOnce\"]", path)
-	}
+	mustHave(spec, "accessModes", path, `Kubernetes requires it, as in ["ReadWriteOnce"]`)
 }
 
 // checkExternalName checks that a Service that stands for a name has one, if all its fields are known.
@@ -234,10 +231,10 @@ func checkExternalName(spec *infer.Structure, path string) {
 		"%s.externalName: is missing: Kubernetes requires it with the type ExternalName: write the DNS name to resolve to, as in \"db.example.com\", or another type", path)
 }
 
-// mustHave reports a field that an item of a list lacks, if all its fields are known.
-func mustHave(item *infer.Structure, name, path, why string) {
-	if item.Fields[name] == nil && !item.IsOpen() && len(item.Literals) > 0 {
-		item.Report(mistake.MissingField, item.Literals[0], "%s.%s: is missing: %s", path, name, why)
+// mustHave reports a field that a structure lacks, if all its fields are known.
+func mustHave(s *infer.Structure, name, path, why string) {
+	if s.Fields[name] == nil && !s.IsOpen() && len(s.Literals) > 0 {
+		s.Report(mistake.MissingField, s.Literals[0], "%s.%s: is missing: %s", path, name, why)
 	}
 }
 
@@ -248,8 +245,8 @@ func checkPortNames(spec *infer.Structure, path string) {
 		return
 	}
 	list, isList := field.Parts[0].Expr.(*ast.ListLit)
-	isSure := func(item ast.Expr) bool { _, ok := item.(*ast.StructLit); return ok }
-	if !isList || len(list.Elts) < 2 || slices.ContainsFunc(list.Elts, func(e ast.Expr) bool { return !isSure(e) }) {
+	mayBeLeftOut := func(item ast.Expr) bool { _, isStruct := item.(*ast.StructLit); return !isStruct }
+	if !isList || len(list.Elts) < 2 || slices.ContainsFunc(list.Elts, mayBeLeftOut) {
 		return
 	}
 	ports, _ := spec.Items("ports")

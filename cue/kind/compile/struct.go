@@ -301,23 +301,39 @@ func (s scope) conditionBody(body *ast.StructLit) (*schema.StructSchema, error) 
 	return compiled.Struct, nil
 }
 
-// flags are arguments of @kube without a value, and valued are those with one.
-var flags, valued = []string{"immutable", "embeddedResource", "preserveUnknownFields"},
-	[]string{"listType", "listMapKey", "mapType", "format", "deprecated"}
+// kubeArgument is an argument of @kube.
+type kubeArgument struct {
+	name     string
+	hasValue bool
+}
+
+// kubeArguments are those that applyAttribute knows.
+var kubeArguments = []kubeArgument{
+	{"listType", true}, {"listMapKey", true}, {"mapType", true}, {"format", true}, {"immutable", false},
+	{"deprecated", true}, {"embeddedResource", false}, {"preserveUnknownFields", false},
+}
+
+// kubeArgumentOf returns the argument of a name; ok is false if there is none.
+func kubeArgumentOf(name string) (found kubeArgument, ok bool) {
+	i := slices.IndexFunc(kubeArguments, func(a kubeArgument) bool { return a.name == name })
+	if i < 0 {
+		return found, false
+	}
+	return kubeArguments[i], true
+}
 
 // foreignAttribute rejects attributes that look as if Fescue read them. CUE ignores those that it does not know.
 func foreignAttribute(key string, attribute *ast.Attribute) error {
-	instead := ""
+	instead := "@kube(…)"
+	argument, isArgument := kubeArgumentOf(key)
 	switch {
-	case slices.Contains(flags, key):
-		instead = "@kube(" + key + ")"
-	case slices.Contains(valued, key):
+	case argument.hasValue:
 		instead = "@kube(" + key + "=…)"
+	case isArgument:
+		instead = "@kube(" + key + ")"
 	case key == "kubebuilder" || key == "cel":
 		instead = "the rule in CUE, or @kube(…)"
-	case strings.HasPrefix(key, "kub"):
-		instead = "@kube(…)"
-	default:
+	case !strings.HasPrefix(key, "kub"):
 		return nil
 	}
 	return syntax.ErrorAtNode(mistake.InvalidAttribute, attribute, "Fescue does not read %s: write %s", attribute.Text,
@@ -333,7 +349,7 @@ func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 	rule := &schema.Rule{Text: attribute.Text, Position: syntax.PositionOf(attribute), NotInCUE: true}
 	for argument := range strings.SplitSeq(body, ",") {
 		name, value, hasValue := strings.Cut(strings.TrimSpace(argument), "=")
-		if hasValue && slices.Contains(flags, name) {
+		if known, ok := kubeArgumentOf(name); ok && hasValue && !known.hasValue {
 			return syntax.ErrorAtNode(mistake.InvalidAttribute, attribute,
 				"@kube(%s=%s): %[1]s takes no value: write @kube(%[1]s), or nothing", name, value)
 		}
@@ -367,11 +383,13 @@ func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 			return syntax.ErrorAtNode(mistake.InvalidAttribute, attribute,
 				"@kube(eval) does not exist: all of a schema is compiled. Write the field with literals, definitions, bounds, & and |")
 		default:
-			return syntax.ErrorAtNode(mistake.InvalidAttribute,
-				attribute,
-				"@kube has no argument %q; it has listType, listMapKey, mapType, format, immutable, deprecated, embeddedResource and preserveUnknownFields",
-				name,
-			)
+			names := make([]string, len(kubeArguments))
+			for i, a := range kubeArguments {
+				names[i] = a.name
+			}
+			last := len(names) - 1
+			return syntax.ErrorAtNode(mistake.InvalidAttribute, attribute, "@kube has no argument %q; it has %s and %s",
+				name, strings.Join(names[:last], ", "), names[last])
 		}
 	}
 	return nil

@@ -133,9 +133,5 @@ var valuesOf = map[behaviour.Kinds]types.Values{
 
 // DidYouMean suggests the name of a field, or lists all if there are few.
 func DidYouMean(name string, t *types.Type) string {
-	known := slices.Sorted(maps.Keys(t.Fields))
-	if near := types.DidYouMean(name, known); near != "" || len(known) == 0 || len(known) > 8 {
-		return near
-	}
-	return ": its fields are " + strings.Join(known, ", ")
+	return types.Suggest(name, slices.Collect(maps.Keys(t.Fields)), 8)
 }

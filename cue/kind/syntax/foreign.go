@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 )
@@ -21,7 +22,7 @@ type foreign struct {
 }
 
 // foreignNotations are those that CUE's parser rejects. The first that matches counts.
-var foreignNotations = func() (all []foreign) {
+var foreignNotations = sync.OnceValue(func() (all []foreign) {
 	for _, row := range [][3]string{
 		{`^\s*#\w*\s+$`, ``, "a comment begins with //"},
 		{``, `^#`, "a comment begins with //"},
@@ -53,13 +54,13 @@ var foreignNotations = func() (all []foreign) {
 		all = append(all, foreign{regexp.MustCompile(row[0]), regexp.MustCompile(row[1]), row[2]})
 	}
 	return all
-}()
+})
 
 // ForeignNotation returns what to write instead of a line that CUE's parser rejects, given how many bytes of it the
 // parser took; it is empty if the line looks like no other language.
 func ForeignNotation(line string, taken int) string {
 	taken = min(max(taken, 0), len(line))
-	for _, f := range foreignNotations {
+	for _, f := range foreignNotations() {
 		if m := f.before.FindStringSubmatch(line[:taken]); m != nil && f.at.MatchString(line[taken:]) {
 			if len(m) > 1 {
 				return fmt.Sprintf(f.instead, m[1])

@@ -14,6 +14,14 @@ func DidYouMean(name string, known []string) string {
 	return ""
 }
 
+// Suggest is DidYouMean, but lists the known names if none of them is near and there are at most a number of them.
+func Suggest(name string, known []string, most int) string {
+	if near := DidYouMean(name, known); near != "" || len(known) == 0 || len(known) > most {
+		return near
+	}
+	return ": its fields are " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
+}
+
 // Nearest returns the name that another may be a misspelling of: the one with the smallest
 // distance, if it is small, or the only one that begins like it; "" if there is none.
 func Nearest(name string, known []string) string {
