@@ -79,7 +79,7 @@ var foreignNames = map[string]string{
 	"size": "len(…)", "count": "len(…)", "length": "len(…)", "has": "A != _|_", "exists": "A != _|_", "not": "!A",
 	"default": "*A | B, which is B if there is no A", "required": "! after the name of the field",
 	"optional": "? after the name of the field", "enum": `"a" | "b"`, "oneof": `"a" | "b"`, "min": ">=1", "max": "<=5",
-	"minimum": ">=1", "maximum": "<=5", "regex": `=~"…"`, "regexp": `=~"…"`, "pattern": `=~"…"`, "matches": `A =~ "…"`,
+	"minimum": ">=1", "maximum": "<=5", "regex": `=~"…"`, "pattern": `=~"…"`, "matches": `A =~ "…"`,
 	"minlength": "strings.MinRunes(1)", "maxlength": "strings.MaxRunes(5)",
 	"fmt": `"\(A)"`, "sprintf": `"\(A)"`, "printf": `"\(A)"`, "tostring": `"\(A)"`, "quote": `"\(A)"`,
 	"upper": "strings.ToUpper(A)", "lower": "strings.ToLower(A)", "trim": "strings.TrimSpace(A)",
