@@ -39,7 +39,7 @@ func (c *Checker) texts() {
 			}
 			c.advice = append(c.advice, kind.Advice{
 				Check: mistake.NotInterpolated, Field: m[0], Position: syntax.PositionOf(literal),
-				Text: fmt.Sprintf(`%s stays as it is in a text: write \(%s.%s)`, m[0], from, field),
+				Text: fmt.Sprintf(`CUE does not replace %s in a string: write \(%s.%s)`, m[0], from, field),
 			})
 			return true
 		}, nil)

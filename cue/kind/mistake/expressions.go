@@ -45,7 +45,7 @@ var expressions = Group{"Expressions", "reference/constructs.md", []Explanation{
 		`parts!: int & >=0`, `parts!: int & >=1`,
 	},
 	{
-		NotInterpolated, "A text has a value as kro and scripts write it. CUE leaves it as it is.",
+		NotInterpolated, "A string has a value in the notation of kro, Helm or a shell, which CUE does not replace.",
 		"Write `\\(` and `)` around the expression, or the expression alone without quotes.",
 		`host: "${schema.spec.name}.example.com"`, `host: "\(object.spec.name).example.com"`,
 	},
