@@ -46,3 +46,21 @@ func (v *Version) UnboundedAdvice() *Advice {
 	return &Advice{mistake.NoUpperLimit, found[0].Field, found[0].Position, "no upper limit for " + list +
 		": objects can grow until they are too large, and the API server accepts few CEL rules"}
 }
+
+// FixedAdvice is advice on the fields of the spec that users can set to nothing but a single value, which is how other
+// languages write a default. It leaves out fields that name a type, as those of a reference do.
+func (v *Version) FixedAdvice() (found []Advice) {
+	for _, fixed := range schema.FixedFields(v.Compiled) {
+		root, _, _ := strings.Cut(fixed.Field, ".")
+		name := fixed.Field[strings.LastIndex(fixed.Field, ".")+1:]
+		if root == "spec" && !place.IsLibrary(fixed.Position.File) && !slices.Contains(typeFields, name) {
+			found = append(found, Advice{mistake.FixedValue, fixed.Field, fixed.Position, fmt.Sprintf(
+				"%s: users cannot set anything but %s: write *%[2]s | %s for a default", fixed.Field, fixed.Value,
+				fixed.Type)})
+		}
+	}
+	return found
+}
+
+// typeFields are fields by which a reference names a type.
+var typeFields = []string{"apiVersion", "apiGroup", "kind"}

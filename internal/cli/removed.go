@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,6 +33,9 @@ func flagError(c *cobra.Command, err error) error {
 		}
 		if instead := removedFlags[c.Name()+" "+flag]; instead != "" {
 			return fmt.Errorf("%s was removed: %s", flag, instead)
+		}
+		if _, arguments, ok := strings.Cut(c.Use, " ["); ok && (flag == "-f" || flag == "--filename") {
+			return fmt.Errorf("%w: write arguments without a flag, as in %s [%s", err, c.CommandPath(), arguments)
 		}
 	}
 	return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())

@@ -62,6 +62,9 @@ func (v *Vetter) Advise(kinds []*kind.Kind) {
 			v.Report.Advice = append(v.Report.Advice, adviceFinding(k.Version, a))
 		}
 		for _, version := range k.Versions {
+			for _, a := range version.FixedAdvice() {
+				v.Report.Advice = append(v.Report.Advice, adviceFinding(version, a))
+			}
 			if a := version.UnboundedAdvice(); a != nil {
 				last = append(last, adviceFinding(version, *a))
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cuelang.org/go/cue/ast"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -151,15 +152,31 @@ func (c *Checker) columns() {
 			field := t.Field(name)
 			if field == nil {
 				if declared := c.Definition.Fields["columns"]; declared != nil {
-					c.Report(mistake.UnknownField, declared.Node, "columns: path %q: #%s has no field %s%s",
-						column.JSONPath, c.kind.GroupVersionKind.Kind, strings.Join(names, "."),
-						infer.DidYouMean(name, t))
+					c.Report(mistake.UnknownField, literalIn(declared, column.JSONPath),
+						"columns: path %q: #%s has no field %s%s", column.JSONPath, c.kind.GroupVersionKind.Kind,
+						strings.Join(names, "."), infer.DidYouMean(name, t))
 				}
 				break
 			}
 			t = field
 		}
 	}
+}
+
+// literalIn returns the literal of a text in the value of a field, or the field itself if that has none.
+func literalIn(field *infer.Member, text string) (found ast.Node) {
+	found = field.Node
+	for _, p := range field.Parts {
+		ast.Walk(p.Expr, func(inner ast.Node) bool {
+			if literal, ok := inner.(*ast.BasicLit); ok {
+				if value, err := syntax.StringLiteral(literal); err == nil && value == text {
+					found = literal
+				}
+			}
+			return true
+		}, nil)
+	}
+	return found
 }
 
 // status checks the projection of the status.

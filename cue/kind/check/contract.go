@@ -116,7 +116,9 @@ func (c *contract) items(p infer.Part, list *ast.ListLit, definition, path strin
 		}
 	})
 	for i, item := range items {
-		c.fields(item, definition, fmt.Sprintf("%s[%d].", path, i))
+		at := fmt.Sprintf("%s[%d].", path, i)
+		c.fields(item, definition, at)
+		c.words(item, definition, "type", at)
 	}
 }
 

@@ -280,7 +280,7 @@ func (f *fitter) mismatch(p infer.Part, v infer.Value, want *types.Type, path st
 	switch kinds := v.Kinds(); {
 	case f.fitsAlone(p, want):
 		hint = ": write " + syntax.SourceOf(onlyIn(p.Expr))
-	case want.Values == types.String && kinds&^(types.Integer|types.Number|types.Boolean) == 0:
+	case want.Values&^types.Bytes == types.String && kinds&^(types.Integer|types.Number|types.Boolean) == 0:
 		hint = fmt.Sprintf(`: write "\(%s)"`, source)
 		if v.Literal != nil {
 			hint = fmt.Sprintf(": write %q", fmt.Sprint(v.Literal))

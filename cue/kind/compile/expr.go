@@ -155,7 +155,7 @@ func regularExpression(e ast.Expr) (*regexp.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := regexp.Compile(text)
+	compiled, err := syntax.CompilePattern(text)
 	if err != nil {
 		return nil, syntax.ErrorAtNode(mistake.CUEError, e, "%v", err)
 	}

@@ -300,7 +300,7 @@ func (s scope) unary(e *ast.UnaryExpr) (*schema.Schema, error) {
 		if err != nil || !ok {
 			return nil, s.unsupported(e, "a pattern that is not a literal")
 		}
-		compiled, err := regexp.Compile(pattern)
+		compiled, err := syntax.CompilePattern(pattern)
 		if err != nil {
 			return nil, syntax.ErrorAtNode(mistake.CUEError, e, "%v", err)
 		}

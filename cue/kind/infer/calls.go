@@ -12,8 +12,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
-// signature is what a builtin takes and returns. A letter stands for a type: s string, i int,
-// n number, b bool, l list, m struct, a anything; ls is a list of strings.
+// signature is what a builtin takes and returns. A letter stands for a type: s string, t string or
+// bytes, i int, n number, b bool, l list, m struct, a anything; ls is a list of strings.
 type signature struct{ args, result string }
 
 // builtins are those that behaviours use. Others take and return anything.
@@ -41,9 +41,9 @@ var builtins = map[string]signature{
 	"list.IsSorted": {"la", "b"}, "list.IsSortedStrings": {"l", "b"},
 	"math.Floor": {"n", "i"}, "math.Ceil": {"n", "i"}, "math.Round": {"n", "i"}, "math.Trunc": {"n", "i"},
 	"math.Abs": {"n", "n"}, "math.MultipleOf": {"nn", "b"},
-	"json.Marshal": {"a", "s"}, "json.Indent": {"sss", "s"}, "json.MarshalStream": {"a", "s"},
-	"json.Unmarshal": {"s", "a"}, "json.Valid": {"s", "b"},
-	"yaml.Marshal": {"a", "s"}, "yaml.MarshalStream": {"a", "s"}, "yaml.Unmarshal": {"s", "a"},
+	"json.Marshal": {"a", "s"}, "json.Indent": {"tss", "s"}, "json.MarshalStream": {"a", "s"},
+	"json.Unmarshal": {"t", "a"}, "json.Valid": {"t", "b"},
+	"yaml.Marshal": {"a", "s"}, "yaml.MarshalStream": {"a", "s"}, "yaml.Unmarshal": {"t", "a"},
 	"base64.Encode": {"aa", "s"}, "hex.Encode": {"a", "s"}, "hex.EncodedLen": {"i", "i"},
 	"regexp.Match": {"ss", "b"}, "regexp.ReplaceAll": {"sss", "s"}, "regexp.ReplaceAllLiteral": {"sss", "s"},
 	"regexp.FindAll": {"ssi", "ls"},
@@ -56,7 +56,8 @@ var builtins = map[string]signature{
 
 // letters are the types in a signature.
 var letters = map[rune]types.Values{
-	's': types.String, 'i': types.Integer, 'n': types.Integer | types.Number, 'b': types.Boolean,
+	's': types.String, 't': types.String | types.Bytes, 'b': types.Boolean,
+	'i': types.Integer, 'n': types.Integer | types.Number,
 	'l': types.List, 'm': types.Object, 'a': types.Any,
 }
 
@@ -89,11 +90,14 @@ func (r *Reader) call(p Part, e *ast.CallExpr) Value {
 			needed = types.String
 		}
 		if name == "len" {
-			needed = types.String | types.List | types.Object
+			needed = types.String | types.Bytes | types.List | types.Object
 		}
 		if !Fits(v.Kinds(), needed) {
 			r.Report(mistake.WrongOperand, p.With(arg).Node(), "%s needs %s, not %s", name, Article(needed),
 				v.Describe(arg))
+		}
+		if i == 0 && strings.HasPrefix(name, "regexp.") {
+			r.pattern(p.With(arg), v)
 		}
 		if i == 1 && (name == "div" || name == "mod" || name == "quo" || name == "rem") {
 			divisor(r, p, arg, v)

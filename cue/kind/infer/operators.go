@@ -28,6 +28,7 @@ func (r *Reader) unary(p Part, e *ast.UnaryExpr) Value {
 		}
 		return Value{Type: types.Of(x.Kinds())}
 	case token.MAT, token.NMAT:
+		r.pattern(p.With(e.X), x)
 		return Value{Type: types.Of(types.String), IsType: true}
 	case token.NEQ:
 		return Value{Type: types.Unknown, IsType: true}
@@ -39,6 +40,17 @@ func (r *Reader) unary(p Part, e *ast.UnaryExpr) Value {
 func (r *Reader) must(p Part, v Value, needed types.Values, what string) {
 	if v.Kinds()&needed == 0 {
 		r.Report(mistake.WrongOperand, p.Node(), "%s needs %s, not %s", what, Article(needed), v.Describe(p.Expr))
+	}
+}
+
+// pattern reports a regular expression that cannot be compiled, if it is known.
+func (r *Reader) pattern(p Part, v Value) {
+	text, ok := v.Literal.(string)
+	if !ok {
+		return
+	}
+	if _, err := syntax.CompilePattern(text); err != nil {
+		r.Report(mistake.CUEError, p.Node(), "%v", err)
 	}
 }
 
@@ -87,7 +99,7 @@ func (r *Reader) binary(p Part, e *ast.BinaryExpr) Value {
 		return of(types.Boolean)
 	case token.MAT, token.NMAT:
 		r.must(p.With(e.X), r.Infer(p.With(e.X)), types.String, e.Op.String())
-		r.Infer(p.With(e.Y))
+		r.pattern(p.With(e.Y), r.Infer(p.With(e.Y)))
 		return of(types.Boolean)
 	}
 	x, y := r.Infer(p.With(e.X)), r.Infer(p.With(e.Y))
@@ -187,6 +199,9 @@ func (o operation) arithmetic() Value {
 	case a&numbers != 0 && b&numbers != 0:
 	case o.e.Op == token.ADD && texts, repeats:
 		return of(types.String)
+	case o.e.Op == token.ADD && a == types.Bytes && b == types.Bytes,
+		o.e.Op == token.MUL && (a == types.Bytes && b&types.Integer != 0 || a&types.Integer != 0 && b == types.Bytes):
+		return of(types.Bytes)
 	case a == types.Any || b == types.Any:
 		return Unknown
 	case (a|b)&types.List != 0:

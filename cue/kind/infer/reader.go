@@ -172,6 +172,9 @@ func (r *Reader) Infer(p Part) Value {
 	case *ast.ParenExpr:
 		return r.Infer(p.With(e.X))
 	case *ast.BasicLit:
+		if syntax.IsBytes(e) {
+			return of(types.Bytes)
+		}
 		v, err := syntax.LiteralValue(e)
 		if err != nil {
 			return Unknown
@@ -254,6 +257,9 @@ func (r *Reader) interpolation(p Part, e *ast.Interpolation) Value {
 			r.Report(mistake.WrongOperand, p.With(element).Node(), "a string cannot contain %s",
 				inner.Describe(element))
 		}
+	}
+	if first, ok := e.Elts[0].(*ast.BasicLit); ok && syntax.IsBytes(first) {
+		return of(types.Bytes)
 	}
 	return of(types.String)
 }

@@ -85,7 +85,11 @@ func (v Value) Describe(e ast.Expr) string {
 	case *ast.ListLit:
 		return "a list"
 	}
-	return fmt.Sprintf("%s (%s)", syntax.SourceOf(e), v.Kinds())
+	kinds := v.Kinds().String()
+	if v.Kinds() == types.Bytes {
+		kinds += ": text is in double quotes"
+	}
+	return fmt.Sprintf("%s (%s)", syntax.SourceOf(e), kinds)
 }
 
 // Article names kinds of values with their article.

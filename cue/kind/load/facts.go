@@ -262,9 +262,8 @@ func newKind(name string, pkg *syntax.Package) (Draft, error) {
 		if err := completeStatus(k, v); err != nil {
 			return Draft{}, err
 		}
-		if err := collectOpenAPI(k.Kind, v); err != nil {
-			return Draft{}, syntax.ErrorAtPosition(mistake.RejectedCRD, place.Position{},
-				"the API server would reject the CRD: %v", err)
+		if err := collectOpenAPI(k.Kind, v, controller); err != nil {
+			return Draft{}, err
 		}
 		if err := checkStatusSchema(k, v, controller); err != nil {
 			return Draft{}, err

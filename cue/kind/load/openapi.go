@@ -97,14 +97,17 @@ func countInstead(p apiextensionsv1.JSONSchemaProps) string {
 // A new object gets a status that describes no generation, so that tools that wait by kstatus
 // do not take it for done before the first reconcile. This is not possible if the status has
 // required fields.
-func collectOpenAPI(k *kind.Kind, v *kind.Version) error {
+func collectOpenAPI(k *kind.Kind, v *kind.Version, controller cue.Value) error {
 	without := sets.New[string]()
 	v.InitialStatus = true
 	for {
 		crd := SetOpenAPI(v, without)
 		rejected := rejections(definitionOf(k, v))
 		if len(rejected) == 0 {
-			return setStructural(v)
+			if err := setStructural(v); err != nil {
+				return syntax.ErrorAtPosition(mistake.RejectedCRD, place.Position{}, "%s%v", wouldReject, err)
+			}
+			return nil
 		}
 		dropped := without.Len()
 		for _, err := range rejected {
@@ -118,7 +121,7 @@ func collectOpenAPI(k *kind.Kind, v *kind.Version) error {
 			continue
 		}
 		if !v.InitialStatus || !slices.ContainsFunc(rejected, isAboutInitialStatus) {
-			return rejected.ToAggregate()
+			return rejectedBy(v, controller, rejected)
 		}
 		v.InitialStatus = false
 	}

@@ -100,4 +100,9 @@ var definitions = Group{"Definitions and names", "kinds.md", []Explanation{
 		"host!: string\npaths?: [...string]",
 		"host!: strings.MaxRunes(253)\npaths?: list.MaxItems(10) & [...strings.MaxRunes(100)]",
 	},
+	{
+		FixedValue, "In a schema, a value alone allows nothing else: users cannot set another one.",
+		"Mark a default with `*`, and write what else is allowed after it.",
+		"replicas: 3", "replicas: *3 | int & >=1 & <=9",
+	},
 }}

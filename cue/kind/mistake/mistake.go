@@ -74,6 +74,7 @@ const (
 	ScaleWithoutSelector Check = "scale-without-selector"
 	NotConstant          Check = "not-constant"
 	NoUpperLimit         Check = "no-upper-limit"
+	FixedValue           Check = "fixed-value"
 )
 
 // Fields and values.

@@ -60,7 +60,7 @@ func LiteralValue(expr ast.Expr) (any, error) {
 		case token.NULL:
 			return nil, nil //nolint:nilnil // null is a value
 		case token.STRING:
-			if isBytes(e) {
+			if IsBytes(e) {
 				return nil, ErrorAtNode(mistake.UnsupportedCUE, expr, "%s", NoBytes)
 			}
 			if text, err := literal.Unquote(e.Value); err == nil {
@@ -93,8 +93,10 @@ func literalList(e *ast.ListLit) (any, error) {
 }
 
 // NoBytes explains what to write instead of CUE's bytes.
-const NoBytes = "bytes cannot be compiled because JSON has none: write string with @kube(format=byte) for base64"
+const NoBytes = "bytes cannot be compiled because JSON has none: write text in double quotes, and string with " +
+	"@kube(format=byte) for base64"
 
-func isBytes(e *ast.BasicLit) bool {
+// IsBytes reports whether a literal, or the first piece of an interpolation, is of CUE's bytes, in single quotes.
+func IsBytes(e *ast.BasicLit) bool {
 	return strings.HasPrefix(strings.TrimLeft(e.Value, "#"), "'")
 }

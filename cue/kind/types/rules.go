@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -119,19 +120,56 @@ var texts = map[string]map[string]form{
 // forms are those of the names and the values of the fields of a map.
 type forms struct{ key, value form }
 
-var labels = forms{validation.IsQualifiedName, validation.IsValidLabelValue}
+var (
+	labels    = forms{validation.IsQualifiedName, validation.IsValidLabelValue}
+	resources = forms{key: resourceName}
+)
 
 // mapped are the forms of maps.
 var mapped = map[string]map[string]forms{
-	"core.v1.ConfigMap":     {"binaryData": {key: validation.IsConfigMapKey}, "data": {key: validation.IsConfigMapKey}},
-	"core.v1.PodSpec":       {"nodeSelector": labels},
-	"core.v1.Secret":        {"data": {key: validation.IsConfigMapKey}, "stringData": {key: validation.IsConfigMapKey}},
+	"core.v1.ConfigMap": {"binaryData": {key: validation.IsConfigMapKey}, "data": {key: validation.IsConfigMapKey}},
+	"core.v1.LimitRangeItem": {
+		"default": resources, "defaultRequest": resources, "max": resources, "maxLimitRequestRatio": resources,
+		"min": resources,
+	},
+	"core.v1.PodSpec":           {"nodeSelector": labels},
+	"core.v1.ResourceQuotaSpec": {"hard": resources},
+	"core.v1.Secret": {
+		"data": {key: validation.IsConfigMapKey}, "stringData": {key: validation.IsConfigMapKey},
+	},
 	"core.v1.ServiceSpec":   {"selector": labels},
 	"meta.v1.LabelSelector": {"matchLabels": labels},
 	"meta.v1.ObjectMeta": {
 		"annotations": {key: func(key string) []string { return validation.IsQualifiedName(strings.ToLower(key)) }},
 		"labels":      labels,
 	},
+}
+
+// limited are the resources without a domain that a ResourceQuota or a LimitRange limits, besides huge pages.
+var limited = []corev1.ResourceName{
+	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourceStorage,
+	corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceRequestsEphemeralStorage,
+	corev1.ResourceRequestsStorage, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory,
+	corev1.ResourceLimitsEphemeralStorage, corev1.ResourcePods, corev1.ResourceServices,
+	corev1.ResourceReplicationControllers, corev1.ResourceQuotas, corev1.ResourceSecrets, corev1.ResourceConfigMaps,
+	corev1.ResourcePersistentVolumeClaims, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
+}
+
+// resourceName is the form of the name of a resource in a quota or a limit.
+func resourceName(name string) []string {
+	if strings.Contains(name, "/") {
+		return validation.IsQualifiedName(name)
+	}
+	if slices.Contains(limited, corev1.ResourceName(name)) ||
+		strings.HasPrefix(strings.TrimPrefix(name, "requests."), corev1.ResourceHugePagesPrefix) {
+		return nil
+	}
+	known := make([]string, len(limited))
+	for i, one := range limited {
+		known[i] = string(one)
+	}
+	return []string{"must be a resource of Kubernetes, or a name with a domain like count/deployments.apps" +
+		DidYouMean(name, known)}
 }
 
 // optional lets a text be empty.
@@ -230,7 +268,10 @@ func (r *reader) refine(definition string, t *Type) {
 	}
 	for field, forms := range mapped[name] {
 		change(field, func(t *Type) {
-			t.KeyForm, t.Others = forms.key, &Type{Values: t.Others.Values, Form: forms.value}
+			t.KeyForm = forms.key
+			if !t.Others.Quantity {
+				t.Others = &Type{Values: t.Others.Values, Form: forms.value}
+			}
 		})
 	}
 	allowed := restartPolicies[name]

@@ -7,6 +7,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
+// base64Format is the format of strings in base64.
+const base64Format = "byte"
+
 // FromSchema returns the type of a structural schema, as a CRD has it.
 func FromSchema(s *apiextensionsv1.JSONSchemaProps) *Type {
 	t := &Type{Values: valuesOf(s.Type), Minimum: s.Minimum, HasDefault: s.Default != nil}
@@ -15,6 +18,9 @@ func FromSchema(s *apiextensionsv1.JSONSchemaProps) *Type {
 		t.Values = Integer | String
 	case s.Nullable:
 		t.Values |= Null
+	}
+	if s.Format == base64Format {
+		t.Values |= Bytes
 	}
 	if s.Maximum != nil && !s.ExclusiveMaximum {
 		t.Maximum = s.Maximum

@@ -21,8 +21,9 @@ const (
 	String
 	List
 	Object
+	Bytes // of CUE, which become a string in base64
 
-	Any = Null | Boolean | Integer | Number | String | List | Object
+	Any = Null | Boolean | Integer | Number | String | List | Object | Bytes
 )
 
 // String lists the kinds of values as CUE calls them, as in "string or int".
@@ -37,11 +38,14 @@ func (v Values) String() string {
 }
 
 func (v Values) names() (names []string) {
+	if v&String != 0 {
+		v &^= Bytes
+	}
 	for _, one := range []struct {
 		values Values
 		name   string
 	}{{Null, "null"}, {Boolean, "bool"}, {String, "string"}, {Integer, "int"}, {Number, "float"}, {List, "list"},
-		{Object, "struct"}} {
+		{Object, "struct"}, {Bytes, "bytes"}} {
 		if v&one.values != 0 {
 			names = append(names, one.name)
 		}

@@ -1,0 +1,39 @@
+package schema
+
+import "github.com/fescue-dev/fescue/cue/kind/place"
+
+// Fixed is a field that can have only one value, and has it if nobody sets it.
+type Fixed struct {
+	// Field is where it is, as in Enforcement.
+	Field    string
+	Position place.Position
+	// Value is what stands in the schema, and Type the CUE type that has it and others.
+	Value string
+	Type  Types
+}
+
+// FixedFields lists the fields that can have only one value. Those of alternatives and conditions are left out, which
+// tell them apart.
+func FixedFields(s *Schema) []Fixed { return fixedFields("", s) }
+
+func fixedFields(path string, s *Schema) (found []Fixed) {
+	if s.Reference != nil || len(s.Alternatives) > 0 || s.Struct == nil {
+		return nil
+	}
+	for _, f := range s.Struct.Fields {
+		field := joined(path, f.Name)
+		if f.Presence == Regular && f.Schema.Enum != nil && len(f.Schema.Enum.Values) == 1 {
+			found = append(found, Fixed{field, f.Schema.Position, f.Schema.Enum.Text, widened(f.Schema.Types)})
+		}
+		found = append(found, fixedFields(field, f.Schema)...)
+	}
+	return found
+}
+
+// widened makes a type of numbers of one of floats, which has no 1 but 1.0.
+func widened(t Types) Types {
+	if t == Float {
+		return Number
+	}
+	return t
+}
