@@ -97,7 +97,7 @@ func (r *Reader) call(p Part, e *ast.CallExpr) Value {
 				v.Describe(arg))
 		}
 		if i == 0 && strings.HasPrefix(name, "regexp.") {
-			r.pattern(p.With(arg), v)
+			pattern(r, p.With(arg), v)
 		}
 		if i == 1 && (name == "div" || name == "mod" || name == "quo" || name == "rem") {
 			divisor(r, p, arg, v)

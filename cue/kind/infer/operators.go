@@ -28,7 +28,7 @@ func (r *Reader) unary(p Part, e *ast.UnaryExpr) Value {
 		}
 		return Value{Type: types.Of(x.Kinds())}
 	case token.MAT, token.NMAT:
-		r.pattern(p.With(e.X), x)
+		pattern(r, p.With(e.X), x)
 		return Value{Type: types.Of(types.String), IsType: true}
 	case token.NEQ:
 		return Value{Type: types.Unknown, IsType: true}
@@ -44,7 +44,7 @@ func (r *Reader) must(p Part, v Value, needed types.Values, what string) {
 }
 
 // pattern reports a regular expression that cannot be compiled, if it is known.
-func (r *Reader) pattern(p Part, v Value) {
+func pattern(r *Reader, p Part, v Value) {
 	text, ok := v.Literal.(string)
 	if !ok {
 		return
@@ -99,7 +99,7 @@ func (r *Reader) binary(p Part, e *ast.BinaryExpr) Value {
 		return of(types.Boolean)
 	case token.MAT, token.NMAT:
 		r.must(p.With(e.X), r.Infer(p.With(e.X)), types.String, e.Op.String())
-		r.pattern(p.With(e.Y), r.Infer(p.With(e.Y)))
+		pattern(r, p.With(e.Y), r.Infer(p.With(e.Y)))
 		return of(types.Boolean)
 	}
 	x, y := r.Infer(p.With(e.X)), r.Infer(p.With(e.Y))
