@@ -151,9 +151,26 @@ func one(c *simulate.Cluster, s simulate.Selection) (*unstructured.Unstructured,
 		for _, o := range c.Objects() {
 			existing = append(existing, simulate.NameOf(o))
 		}
-		return nil, fmt.Errorf("%s does not exist; there are: %s", s, strings.Join(existing, ", "))
+		return nil, fmt.Errorf("%s does not exist; there are: %s%s", s, strings.Join(existing, ", "), unready(c))
 	}
 	return nil, fmt.Errorf("%s is the name of %d objects", s, len(found))
+}
+
+// unready says why objects of kinds are not ready: they may lack a child for that.
+func unready(c *simulate.Cluster) (text string) {
+	for _, object := range c.Objects() {
+		if c.KindOf(object) == nil {
+			continue
+		}
+		conditions := simulate.StateOf(object, nil).Conditions
+		for _, name := range []string{"Stalled", "Ready"} {
+			if why := conditions[name]; why != "" && !strings.HasPrefix(why, "True") == (name == "Ready") {
+				text += fmt.Sprintf("; %s is %s=%s", simulate.NameOf(object), name, why)
+				break
+			}
+		}
+	}
+	return text
 }
 
 // describe returns what there is in a cluster, and what has happened since the last time, as YAML: first

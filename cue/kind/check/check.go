@@ -85,6 +85,7 @@ type Checker struct {
 	waiting  *checkedChild        // that is checked
 	ordering bool                 // what it reads has to exist as long as it does
 	naming   bool                 // the name of a child is computed
+	stored   string               // the field of the status that is checked
 	Children map[string]ChildType // by name
 	// moreChildren means that there may be others, and unknownChildren that nothing is known of some.
 	moreChildren, unknownChildren bool
@@ -138,6 +139,14 @@ func (c *Checker) behaviour() {
 		}
 	}
 	c.columns()
+	if c.GaveUp {
+		c.advice = append(c.advice, kind.Advice{
+			Check:    mistake.LoadLimit,
+			Position: syntax.PositionOf(c.pkg.Definitions[syntax.BehaviourOf(c.kind.LoadName())][0]),
+			Text: "the behaviour refers to its own fields too often to be checked as a whole: vet may miss mistakes " +
+				"that it finds elsewhere",
+		})
+	}
 }
 
 // columns checks that the printer columns exist.
@@ -190,7 +199,14 @@ func (c *Checker) status() {
 		c.check(projection.Parts, t, "status")
 	}
 	written := c.Definition.Peek("status")
-	if c.kind.Target != nil || written.MayHaveMore() {
+	for _, name := range written.Order {
+		c.stored = behaviour.ObjectName + ".status." + name
+		for _, p := range written.Fields[name].Parts {
+			c.Quietly(func() { c.Infer(p) })
+		}
+	}
+	c.stored = ""
+	if c.kind.Target != nil || c.GaveUp || written.MayHaveMore() {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(declared.Properties)) {

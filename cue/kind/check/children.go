@@ -158,6 +158,10 @@ func (c *Checker) child(child *checkedChild) {
 	c.owned(child)
 	c.namespace(child)
 	c.name(child)
+	if metadata := child.template.In("metadata"); metadata.Has("ownerReferences") {
+		c.Report(mistake.InvalidValue, metadata.Fields["ownerReferences"].Node,
+			"%s.template.metadata.ownerReferences: Fescue makes the object the owner of the child: remove it", child.path)
+	}
 	checkPodSelector(child)
 	c.relations(child)
 	c.replaced(child)

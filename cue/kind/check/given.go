@@ -95,9 +95,15 @@ func (g given) Field(p infer.Part, e ast.Expr, of infer.Value, name string, fiel
 // read notes a field that is read for the child that is checked, and advises on one that may be
 // absent: the child waits for it.
 func (g given) read(p infer.Part, e ast.Expr, from infer.Value, name string) {
+	if g.stored != "" && from.Path+"."+name == g.stored && !g.IsTolerant() && len(p.Conditions) == 0 {
+		g.adviseOnce(kind.Advice{Check: mistake.WaitingCycle, Field: g.stored, Position: syntax.PositionOf(p.Node()),
+			Text: fmt.Sprintf("%s waits for itself, so it is never set: write *%s | … with a first value",
+				strings.TrimPrefix(g.stored, behaviour.ObjectName+"."), g.stored)})
+	}
 	if g.waiting == nil {
 		return
 	}
+	g.replacing(p, from, name)
 	path := from.Path + "." + name
 	used := name
 	if path == kind.OwnStatus {
@@ -130,11 +136,33 @@ func (g given) read(p infer.Part, e ast.Expr, from infer.Value, name string) {
 		}
 		text := fmt.Sprintf(
 			"%s: %s while %s, which is optional, is absent: write *%s | … with a default, or if %s != _|_ {…} around it", g.waiting.path, consequence, path, path, path)
-		if !slices.ContainsFunc(g.advice, func(a kind.Advice) bool { return a.Text == text }) {
-			g.advice = append(g.advice, kind.Advice{Check: mistake.OptionalField, Field: g.waiting.path,
-				Position: syntax.PositionOf(p.Node()), Text: text})
-		}
+		g.adviseOnce(kind.Advice{Check: mistake.OptionalField, Field: g.waiting.path,
+			Position: syntax.PositionOf(p.Node()), Text: text})
 	}
+}
+
+// adviseOnce adds an advice, unless another says the same.
+func (g given) adviseOnce(advice kind.Advice) {
+	if !slices.ContainsFunc(g.advice, func(a kind.Advice) bool { return a.Text == advice.Text }) {
+		g.advice = append(g.advice, advice)
+	}
+}
+
+// replacing advises on a template that reads the status of its own child, which a change of the template replaces: what
+// it read is gone with the former child, before the status of the object has it.
+func (g given) replacing(p infer.Part, from infer.Value, name string) {
+	read := behaviour.ObservedName + "." + g.waiting.name
+	if g.waiting.name == "" || from.Path != read || name != "status" ||
+		!strings.HasPrefix(g.checked, g.waiting.path+".template") {
+		return
+	}
+	if update, _ := g.waiting.body.Text("update"); update != string(kind.Recreate) {
+		return
+	}
+	g.adviseOnce(kind.Advice{Check: mistake.ReadsReplaced, Field: g.waiting.path,
+		Position: syntax.PositionOf(p.Node()),
+		Text: fmt.Sprintf("%s.template reads %s.status, which is gone once a change replaces the child: set a field of "+
+			"the status by it, and read %s.status in the template", g.waiting.path, read, behaviour.ObjectName)})
 }
 
 // exposed advises on a value of a sensitive object that goes where many can read it: the status, or a ConfigMap. Names

@@ -35,16 +35,8 @@ func (c *Checker) relations(child *checkedChild) {
 		c.podValues(pod, child.node, path)
 	}
 	spec := child.template.In("spec")
+	checkWorkload(child.gvk.Kind, spec, prefix+"spec")
 	switch child.gvk.Kind {
-	case "CronJob":
-		mustParse(mistake.InvalidTime, spec, "schedule", prefix+"spec", func(text string) error {
-			_, err := kind.ParseSchedule(text, "")
-			return err
-		})
-		mustParse(mistake.InvalidTime, spec, "timeZone", prefix+"spec", func(text string) error {
-			_, err := kind.ParseSchedule("@daily", text)
-			return err
-		})
 	case "Deployment":
 		c.rollout(spec, prefix+"spec")
 	case "HorizontalPodAutoscaler":
@@ -55,24 +47,17 @@ func (c *Checker) relations(child *checkedChild) {
 		onlyOne(spec, prefix+"spec", "minAvailable", "maxUnavailable")
 		c.share(spec, "minAvailable", prefix+"spec")
 		c.share(spec, "maxUnavailable", prefix+"spec")
-	case "StatefulSet":
-		claims, _ := spec.Items("volumeClaimTemplates")
-		for i, claim := range claims {
-			checkClaim(claim.In("spec"), fmt.Sprintf("%sspec.volumeClaimTemplates[%d].spec", prefix, i))
-		}
 	case "ConfigMap":
 		checkBase64(child.template.In("binaryData"), prefix+"binaryData", "data")
 	case "Secret":
 		checkBase64(child.template.In("data"), prefix+"data", "stringData")
 		checkSecretKeys(child.template, prefix)
-	case "Job":
-		if spec.Has("selector") && spec.Fields["manualSelector"] == nil && !spec.IsOpen() {
-			spec.Report(mistake.InvalidValue, spec.Fields["selector"].Node,
-				"%sspec.selector: Kubernetes makes the selector of a Job: remove it", prefix)
-		}
+	case "Ingress":
+		checkBackends(spec, prefix+"spec")
 	case "Service":
 		checkExternalName(spec, prefix+"spec")
 		checkPortNames(spec, prefix+"spec")
+		checkServiceType(spec, prefix+"spec")
 	case "RoleBinding", "ClusterRoleBinding":
 		subjects, _ := child.template.Items("subjects")
 		for i, subject := range subjects {
@@ -92,39 +77,11 @@ func (c *Checker) relations(child *checkedChild) {
 	}
 }
 
-// mustParse reports a text that is known and wrong.
-func mustParse(check mistake.Check, s *infer.Structure, name, path string, parse func(string) error) {
-	text, ok := s.Text(name)
-	if !ok {
-		return
-	}
-	if err := parse(text); err != nil {
-		s.Report(check, s.ValueNode(name), "%s.%s: %v", path, name, err)
-	}
-}
-
-// onlyOne reports two fields of which the API server takes one. A field that an if may drop is none.
-func onlyOne(s *infer.Structure, path string, names ...string) {
-	var set []string
-	for _, name := range names {
-		if s.Has(name) {
-			set = append(set, name)
-		}
-	}
-	if len(set) > 1 {
-		s.Report(mistake.MutuallyExclusive, s.Fields[set[1]].Node,
-			"%s.%s: cannot be set together with %s: remove one of them", path, set[1], set[0])
-	}
-}
-
 // rollout checks how a Deployment replaces its Pods.
 func (c *Checker) rollout(spec *infer.Structure, path string) {
 	strategy := spec.In("strategy")
+	notWith(strategy, "Recreate", "rollingUpdate", path+".strategy")
 	path += ".strategy.rollingUpdate"
-	if kind, _ := strategy.Text("type"); kind == "Recreate" && strategy.Has("rollingUpdate") {
-		c.Report(mistake.MutuallyExclusive, strategy.Fields["rollingUpdate"].Node,
-			"%s: cannot be set with the type Recreate: remove one of them", path)
-	}
 	update := strategy.In("rollingUpdate")
 	for _, name := range []string{"maxSurge", "maxUnavailable"} {
 		c.share(update, name, path)
@@ -205,20 +162,6 @@ func checkBase64(data *infer.Structure, path, forText string) {
 	}
 }
 
-// checkClaim checks that a PersistentVolumeClaim states what the API server requires, if all of it is known.
-func checkClaim(spec *infer.Structure, path string) {
-	if !spec.IsStruct || spec.IsOpen() {
-		return
-	}
-	resources := spec.In("resources")
-	requests := resources.In("requests")
-	if requests.Fields["storage"] == nil && !resources.IsOpen() && !requests.IsOpen() {
-		spec.Report(mistake.MissingField, spec.Literals[0],
-			"%s.resources.requests.storage: is missing: Kubernetes requires the size of a claim, as in \"1Gi\"", path)
-	}
-	mustHave(spec, "accessModes", path, `Kubernetes requires it, as in ["ReadWriteOnce"]`)
-}
-
 // checkExternalName checks that a Service that stands for a name has one, if all its fields are known.
 func checkExternalName(spec *infer.Structure, path string) {
 	name := spec.Fields["externalName"]
@@ -229,13 +172,6 @@ func checkExternalName(spec *infer.Structure, path string) {
 	}
 	spec.Report(mistake.MissingField, spec.ValueNode("type"),
 		"%s.externalName: is missing: Kubernetes requires it with the type ExternalName: write the DNS name to resolve to, as in \"db.example.com\", or another type", path)
-}
-
-// mustHave reports a field that a structure lacks, if all its fields are known.
-func mustHave(s *infer.Structure, name, path, why string) {
-	if s.Fields[name] == nil && !s.IsOpen() && len(s.Literals) > 0 {
-		s.Report(mistake.MissingField, s.Literals[0], "%s.%s: is missing: %s", path, name, why)
-	}
 }
 
 // checkPortNames checks that ports of a Service have names if there are several whatever the object is.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
 	"github.com/fescue-dev/fescue/cue/kind/types"
@@ -125,6 +127,48 @@ func checkTargetPorts(service *infer.Structure, pods []childPods, path string) {
 			}
 			return fmt.Errorf("the Pods that the Service selects have no port called %q%s", name, portHint(name, known))
 		})
+	}
+}
+
+// checkServiceType checks what the type of a Service allows and requires.
+func checkServiceType(service *infer.Structure, path string) {
+	ofType, isKnown := service.OnlyText("type")
+	if service.Fields["type"] == nil && !service.IsOpen() {
+		ofType, isKnown = string(corev1.ServiceTypeClusterIP), true
+	}
+	address, _ := service.OnlyText("clusterIP")
+	isHeadless := address == corev1.ClusterIPNone
+	switch corev1.ServiceType(ofType) {
+	case corev1.ServiceTypeClusterIP:
+		ports, _ := service.Items("ports")
+		for i, port := range ports {
+			if port.Has("nodePort") && port.Literal("nodePort") != int64(0) {
+				port.Report(mistake.MutuallyExclusive, port.Fields["nodePort"].Node,
+					"%s.ports[%d].nodePort: cannot be set with the type ClusterIP: write type: \"NodePort\"", path, i)
+			}
+		}
+	case corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer:
+		if isHeadless {
+			service.Report(mistake.MutuallyExclusive, service.ValueNode("clusterIP"),
+				"%s.clusterIP: cannot be \"None\" with the type %s: remove one of them", path, ofType)
+		}
+	}
+	isAddressKnown := isHeadless || service.Fields["clusterIP"] == nil
+	if isKnown && isAddressKnown && !isHeadless && ofType != string(corev1.ServiceTypeExternalName) {
+		mustHave(service, "ports", path, `Kubernetes requires it, unless clusterIP is "None"`)
+	}
+}
+
+// checkBackends checks the ports of the Services to which an Ingress leads.
+func checkBackends(ingress *infer.Structure, path string) {
+	onlyOne(ingress.In("defaultBackend", "service", "port"), path+".defaultBackend.service.port", "number", "name")
+	rules, _ := ingress.Items("rules")
+	for i, rule := range rules {
+		paths, _ := rule.In("http").Items("paths")
+		for j, one := range paths {
+			onlyOne(one.In("backend", "service", "port"),
+				fmt.Sprintf("%s.rules[%d].http.paths[%d].backend.service.port", path, i, j), "number", "name")
+		}
 	}
 }
 

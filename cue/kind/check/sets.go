@@ -13,9 +13,12 @@ func (c *Checker) set(child *checkedChild) {
 		return
 	}
 	if !c.isFixed(child.name) {
+		instead := "write replicas: 0 for none"
+		if child.name == "" {
+			instead = `write a child for each member, as in for i in list.Range(0, N, 1) {"a-\(i)": …}`
+		}
 		c.Report(mistake.ConditionalSet, replicas.Node,
-			"%s.replicas: a set must not be in an if or a for over what objects have: write replicas: 0 for none",
-			child.path)
+			"%s.replicas: a set must not be in an if or a for over what objects have: %s", child.path, instead)
 		return
 	}
 	if !c.kind.Sets[child.name].Ordered {

@@ -238,6 +238,11 @@ func (f *fitter) checkValue(p infer.Part, want *types.Type, path string, embedde
 		f.mismatch(p, v, want, path)
 		return
 	}
+	if e, ok := p.Expr.(*ast.BinaryExpr); ok && want.Quantity && e.Op == token.MUL && v.Type.Values == types.String {
+		f.Report(mistake.InvalidQuantity, p.Node(),
+			"%s: %s repeats a text: compute with a number, as in \"\\(object.spec.millis * 2)m\"", path,
+			syntax.SourceOf(e))
+	}
 	if reason := want.OutOfBounds(v.Literal); reason != "" && !v.IsType {
 		f.Report(mistake.OutOfRange, p.Node(), "%s: %v %s", path, v.Literal, reason)
 	}

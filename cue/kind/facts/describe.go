@@ -81,7 +81,9 @@ func (b *Source) childFacts(owner *infer.Structure, phase string) (facts []kind.
 		if onDelete, ok := body.Text("onDelete"); ok {
 			f.OnDelete = kind.DeletePolicy(onDelete)
 		}
-		f.Replicas, f.When, f.Ready = body.Source("replicas"), body.Source("when"), body.Source("ready")
+		around := len(parts[0].Conditions)
+		f.Replicas = sourceIn(body, "replicas", around)
+		f.When, f.Ready = sourceIn(body, "when", around), sourceIn(body, "ready", around)
 		facts = append(facts, f)
 	}
 	for _, name := range s.Order {
@@ -92,6 +94,20 @@ func (b *Source) childFacts(owner *infer.Structure, phase string) (facts []kind.
 		describe("", []infer.Part{d.Value}, true, d.Value.Node())
 	}
 	return facts
+}
+
+// sourceIn returns the source of a field of a child, and that of the ifs around it, of which the first ones are around
+// the child.
+func sourceIn(child *infer.Structure, name string, around int) string {
+	m := child.Fields[name]
+	if m == nil {
+		return ""
+	}
+	source := child.Source(name)
+	for _, condition := range m.Parts[0].Conditions[min(around, len(m.Parts[0].Conditions)):] {
+		source += " (if " + syntax.SourceOf(condition) + ")"
+	}
+	return source
 }
 
 func (b *Source) transitionFacts(phase *infer.Structure) (facts []kind.TransitionFacts) {

@@ -12,8 +12,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
-// signature is what a builtin takes and returns. A letter stands for a type: s string, t string or
-// bytes, i int, n number, b bool, l list, m struct, a anything; ls is a list of strings.
+// signature is what a builtin takes and returns. A letter stands for a type: s string, y bytes,
+// t either, i int, n number, b bool, l list, m struct, a anything; ls is a list of strings.
 type signature struct{ args, result string }
 
 // builtins are those that behaviours use. Others take and return anything.
@@ -44,6 +44,9 @@ var builtins = map[string]signature{
 	"json.Marshal": {"a", "s"}, "json.Indent": {"tss", "s"}, "json.MarshalStream": {"a", "s"},
 	"json.Unmarshal": {"t", "a"}, "json.Valid": {"t", "b"},
 	"yaml.Marshal": {"a", "s"}, "yaml.MarshalStream": {"a", "s"}, "yaml.Unmarshal": {"t", "a"},
+	"base64.Decode": {"at", "y"}, "hex.Decode": {"s", "y"}, "strings.ByteSlice": {"tii", "y"},
+	"md5.Sum": {"t", "y"}, "sha1.Sum": {"t", "y"}, "sha256.Sum224": {"t", "y"}, "sha256.Sum256": {"t", "y"},
+	"sha512.Sum384": {"t", "y"}, "sha512.Sum512": {"t", "y"},
 	"base64.Encode": {"aa", "s"}, "hex.Encode": {"a", "s"}, "hex.EncodedLen": {"i", "i"},
 	"regexp.Match": {"ss", "b"}, "regexp.ReplaceAll": {"sss", "s"}, "regexp.ReplaceAllLiteral": {"sss", "s"},
 	"regexp.FindAll": {"ssi", "ls"},
@@ -56,7 +59,7 @@ var builtins = map[string]signature{
 
 // letters are the types in a signature.
 var letters = map[rune]types.Values{
-	's': types.String, 't': types.String | types.Bytes, 'b': types.Boolean,
+	's': types.String, 'y': types.Bytes, 't': types.String | types.Bytes, 'b': types.Boolean,
 	'i': types.Integer, 'n': types.Integer | types.Number,
 	'l': types.List, 'm': types.Object, 'a': types.Any,
 }

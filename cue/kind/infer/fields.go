@@ -199,10 +199,15 @@ func (r *Reader) itemOfParts(p Part, e *ast.IndexExpr, x Value, n int64, isNumbe
 }
 
 // elements infers the key and the elements of what a loop is over.
-func (r *Reader) elements(p Part) (key, item Value) {
+func (r *Reader) elements(p Part, onlyItems bool) (key, item Value) {
 	x := r.Infer(p)
 	kinds := x.Kinds()
+	child, isObserved := strings.CutPrefix(x.Path, behaviour.ObservedName+".")
 	switch {
+	case onlyItems && isObserved && x.Owner != "" && kinds == types.Object && !strings.Contains(child, "."):
+		r.Report(mistake.NotAList, p.Node(), "%s is one object, and a for gives its fields: read it without a for",
+			syntax.SourceOf(p.Expr))
+		return Unknown, Unknown
 	case kinds&(types.List|types.Object) == 0:
 		r.Report(mistake.NotAList, p.Node(), "%s is %s: a for needs a list or a struct", syntax.SourceOf(p.Expr),
 			Article(kinds))

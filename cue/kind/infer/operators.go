@@ -125,10 +125,26 @@ func (r *Reader) disjunction(p Part, e *ast.BinaryExpr) Value {
 		if i < len(branches)-1 {
 			r.tolerant--
 		}
+		if i > 0 {
+			parenthesized(r, p.With(branch), branches[i-1])
+		}
 		result.IsType = result.IsType && v.IsType
 		result.Alternatives = append(result.Alternatives, v)
 	}
 	return result
+}
+
+// parenthesized reports the last value of a disjunction that a logical operator takes away from it: in *a | false || b,
+// it is the operand of ||.
+func parenthesized(r *Reader, p Part, before ast.Expr) {
+	e, ok := p.Expr.(*ast.BinaryExpr)
+	if !ok || e.Op != token.LOR && e.Op != token.LAND {
+		return
+	}
+	if value, err := syntax.LiteralValue(e.X); err == nil {
+		r.Report(mistake.WrongOperand, p.Node(), "%[1]s binds tighter than |: write (%[2]s | %[3]v) %[1]s %[4]s", e.Op,
+			syntax.SourceOf(before), value, syntax.SourceOf(e.Y))
+	}
 }
 
 // comparison checks == and !=.

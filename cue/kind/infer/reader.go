@@ -107,9 +107,9 @@ func (r *Reader) Tolerantly(do func()) {
 	r.tolerant--
 }
 
-// maxSteps bounds the expressions that are looked at in one behaviour. Large ones need a few
-// thousand; a behaviour that exceeds it is checked as far as that.
-const maxSteps = 100_000
+// maxSteps bounds the expressions that are looked at in one behaviour, each as often as it is referred to. Large ones
+// need some 100,000, and a second is enough for all; a behaviour that exceeds it is checked as far as that.
+const maxSteps = 1_000_000
 
 // maxDepth bounds how deeply references lead into each other.
 const maxDepth = 200

@@ -234,7 +234,7 @@ func (r *Reader) within(p Part, clauses []ast.Clause, do func(Part)) {
 	for _, clause := range clauses {
 		switch clause := clause.(type) {
 		case *ast.ForClause:
-			key, item := r.elements(p.With(clause.Source))
+			key, item := r.elements(p.With(clause.Source), clause.Key == nil)
 			if clause.Key != nil {
 				r.variables[clause.Key] = key
 			}

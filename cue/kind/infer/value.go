@@ -87,7 +87,12 @@ func (v Value) Describe(e ast.Expr) string {
 	}
 	kinds := v.Kinds().String()
 	if v.Kinds() == types.Bytes {
-		kinds += ": text is in double quotes"
+		switch e.(type) {
+		case *ast.BasicLit, *ast.Interpolation:
+			kinds += ": write text in double quotes"
+		default:
+			kinds += ": write hex.Encode(…) or \"\\(…)\" for text"
+		}
 	}
 	return fmt.Sprintf("%s (%s)", syntax.SourceOf(e), kinds)
 }

@@ -25,6 +25,8 @@ func collectOnDelete(k Draft, controller cue.Value) error {
 		phase, ok := k.Phases[k.OnDelete]
 		known := slices.Sorted(maps.Keys(k.Phases))
 		switch ways := source.WaysFrom(k.OnDelete); {
+		case !ok && len(known) == 0:
+			return syntax.ErrorAt(mistake.UnknownPhase, onDelete, "onDelete", "%q: the kind has no phases", k.OnDelete)
 		case !ok:
 			return syntax.ErrorAt(mistake.UnknownPhase, onDelete, "onDelete", "%q must be one of the phases: %s%s",
 				k.OnDelete, strings.Join(known, ", "), types.DidYouMean(k.OnDelete, known))

@@ -46,10 +46,17 @@ var children = Group{"Children, sets and rights", "children.md", []Explanation{
 		`data: host: object.spec.host`, `data: host: *object.spec.host | "localhost"`,
 	},
 	{
-		WaitingCycle, "Children wait for each other, or for themselves, so none of them is ever created.",
-		"Let one of them read something else.",
+		WaitingCycle, "Children wait for each other, or for themselves, so none of them is ever created. A field of the status that reads itself is never set.",
+		"Let one of them read something else, or give the field a first value.",
 		`config: template: data: host: observed.config.metadata.name`,
 		`config: template: data: host: object.metadata.name`,
+	},
+	{
+		ReadsReplaced,
+		"The template of a child reads the status of the child. If that changes the template, Fescue replaces the child, and what it read is gone: the next child begins anew.",
+		"Set a field of the status by what you read, and let the template read the stored value.",
+		"pod: {\n\tupdate: \"Recreate\"\n\ttemplate: metadata: annotations: attempt: [if observed.pod.status.phase == \"Failed\" {\"2\"}, \"1\"][0]\n}",
+		"pod: {\n\tupdate: \"Recreate\"\n\ttemplate: metadata: annotations: attempt: \"\\(*object.status.attempt | 1)\"\n}",
 	},
 	{
 		EndlessChildren, "The objects create objects of their own kind, perhaps through other kinds, without end.",

@@ -123,6 +123,7 @@ const (
 	ReusedName         Check = "reused-name"
 	OptionalField      Check = "optional-field"
 	WaitingCycle       Check = "waiting-cycle"
+	ReadsReplaced      Check = "reads-replaced"
 	EndlessChildren    Check = "endless-children"
 	SelectsOwnChildren Check = "selects-own-children"
 	ConditionalSet     Check = "conditional-set"

@@ -379,7 +379,7 @@ func (e Enforcers) check(p *props, c Check) {
 
 // attributes adds the arguments of @kube(…).
 func (e *emitter) attributes(s *Schema, p *props) {
-	if s.Format != "" && isTyped(p) {
+	if s.Format != "" && isTyped(p) && !p.XIntOrString { // the API server takes no number of a format beside texts
 		p.Format = s.Format
 	}
 	if s.ListType != "" {

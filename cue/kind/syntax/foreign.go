@@ -46,6 +46,7 @@ var foreignNotations = sync.OnceValue(func() (all []foreign) {
 		{`\[\]$`, `^\w`, "CUE has no []T: write [...T]"},
 		{`\bmap\[\w+\]$`, `^\w`, "CUE has no map[string]T: write {[string]: T}"},
 		{`\w$`, `^\.\d`, "CUE has no list.0: write list[0]"},
+		{`:\s*(?:if|for)\s+$`, `^\w`, "an if or a for is no value: write braces around it, as in {if A {b: 1}}"},
 		{`\b(?:for|if)\b[^{]*$`, `^:`, "the body of an if or a for needs braces, as in if A {b: 1}"},
 		{`^\s*-\s+\w+$`, `^:`, `CUE has no lists with -: write brackets, as in [{name: "a"}]`},
 		{`:\s*\d+$`, `^(ms|s|m|h|d)\b`, `a duration needs quotes, as in "5m"`},
@@ -111,7 +112,7 @@ func foreignName(name string, inSchema bool) string {
 
 var (
 	wrongBound   = regexp.MustCompile(`^invalid operand .* \('(&&|\|\||[<>]=?)' requires concrete value\)$`)
-	mismatched   = regexp.MustCompile(`^conflicting values (.+) and (\w+) \(mismatched types (\w+) and (\w+)\)$`)
+	mismatched   = regexp.MustCompile(`^conflicting values (.+) and (\S+) \(mismatched types (\w+) and (\w+)\)$`)
 	noMethod     = regexp.MustCompile(`^cannot call non-function (\S+)\.(\w+) \(type _\|_\)$`)
 	reservedSelf = regexp.MustCompile(`^predeclared identifier "self" requires `)
 	unusedAlias  = regexp.MustCompile(`^unreferenced alias or let clause \w+$`)
@@ -144,6 +145,8 @@ func foreignValue(message, field string, inSchema bool) string {
 	m := mismatched.FindStringSubmatch(message)
 	switch {
 	case m == nil:
+	case field == "children" && m[3] == "list":
+		return ": write {NAME: {…}}"
 	case field == "after" && m[3] == "int":
 		return fmt.Sprintf(": write a duration, as in %q", m[1]+"s")
 	default:

@@ -43,7 +43,7 @@ func explained(message string, path []string) (string, mistake.Check) {
 	}
 	switch {
 	case message == "field not allowed":
-		return unknownField, mistake.UnknownField
+		return unknownField + ofCRD[field], mistake.UnknownField
 	case strings.HasPrefix(message, "builtin package "):
 		return message, mistake.FailedImport
 	case strings.HasPrefix(message, "field is required but not present"):
@@ -52,6 +52,11 @@ func explained(message string, path []string) (string, mistake.Check) {
 		return message + foreignValue(message, field, inSchema), mistake.ConflictingValues
 	}
 	return message + foreignValue(message, field, inSchema), mistake.CUEError
+}
+
+// ofCRD ends the message of a field that a CRD has, where the contract has another.
+var ofCRD = map[string]string{
+	"specReplicasPath": ": write spec", "statusReplicasPath": ": write status", "labelSelectorPath": ": write selector",
 }
 
 // contractName ends the message of a name that is not found, if the contract gives it to a behaviour: a reference
@@ -84,6 +89,9 @@ func forgottenImport(name string) string {
 
 // similarFunction ends the message of a function that a package of CUE does not have.
 func similarFunction(pkg, name string) string {
+	if pkg == "time" && name == "Now" {
+		return ": a behaviour has no clock: write after, cron or deadline"
+	}
 	var known, containing []string
 	for _, function := range behaviour.FunctionsOf(pkg) {
 		known = append(known, function)

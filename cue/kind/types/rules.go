@@ -133,7 +133,7 @@ var mapped = map[string]map[string]forms{
 		"min": resources,
 	},
 	"core.v1.PodSpec":           {"nodeSelector": labels},
-	"core.v1.ResourceQuotaSpec": {"hard": resources},
+	"core.v1.ResourceQuotaSpec": {"hard": {key: quotaResource}},
 	"core.v1.Secret": {
 		"data": {key: validation.IsConfigMapKey}, "stringData": {key: validation.IsConfigMapKey},
 	},
@@ -155,7 +155,15 @@ var limited = []corev1.ResourceName{
 	corev1.ResourcePersistentVolumeClaims, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
 }
 
-// resourceName is the form of the name of a resource in a quota or a limit.
+// quotaResource is the form of the name of a resource in a quota, which limits no storage alone.
+func quotaResource(name string) []string {
+	if name == string(corev1.ResourceStorage) {
+		return []string{"must be a resource of a quota: write requests.storage"}
+	}
+	return resourceName(name)
+}
+
+// resourceName is the form of the name of a resource in a limit.
 func resourceName(name string) []string {
 	if strings.Contains(name, "/") {
 		return validation.IsQualifiedName(name)
