@@ -53,7 +53,8 @@ func (v *Version) FixedAdvice() (found []Advice) {
 	for _, fixed := range schema.FixedFields(v.Compiled) {
 		root, _, _ := strings.Cut(fixed.Field, ".")
 		name := fixed.Field[strings.LastIndex(fixed.Field, ".")+1:]
-		if root == "spec" && !place.IsLibrary(fixed.Position.File) && !slices.Contains(typeFields, name) {
+		isMarked := strings.Contains(fixed.Value, " | ") // as in *"a" | "a", which may get other values one day
+		if root == "spec" && !isMarked && !place.IsLibrary(fixed.Position.File) && !slices.Contains(typeFields, name) {
 			found = append(found, Advice{mistake.FixedValue, fixed.Field, fixed.Position, fmt.Sprintf(
 				"%s: users cannot set anything but %s: write *%[2]s | %s for a default", fixed.Field, fixed.Value,
 				fixed.Type)})

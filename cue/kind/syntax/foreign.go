@@ -132,6 +132,8 @@ func foreignValue(message, field string, inSchema bool) string {
 		return ": write object"
 	case strings.HasPrefix(message, "cannot call non-function string"):
 		return `: write "\(A)"`
+	case strings.HasPrefix(message, "cannot have both alias and field"):
+		return ": give the let another name"
 	case unusedAlias.MatchString(message):
 		return ": write : after the name of a field, and a default as in *3 | int"
 	case optionalPart.MatchString(message):
