@@ -65,3 +65,8 @@ func (v *Version) FixedAdvice() (found []Advice) {
 
 // typeFields are fields by which a reference names a type.
 var typeFields = []string{"apiVersion", "apiGroup", "kind"}
+
+// Grow makes a valid object as large as the schema allows (schema.Grow).
+func (v *Version) Grow(object map[string]any, skip map[string]bool, fits func() bool) (raised []string) {
+	return schema.Grow(v.Compiled, object, skip, fits)
+}

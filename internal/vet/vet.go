@@ -61,6 +61,9 @@ func (v *Vetter) Advise(kinds []*kind.Kind) {
 		for _, a := range k.Advice {
 			v.Report.Advice = append(v.Report.Advice, adviceFinding(k.Version, a))
 		}
+		if a, ok := largest(k); ok {
+			v.Report.Advice = append(v.Report.Advice, adviceFinding(k.Version, a))
+		}
 		for _, version := range k.Versions {
 			for _, a := range version.FixedAdvice() {
 				v.Report.Advice = append(v.Report.Advice, adviceFinding(version, a))

@@ -95,7 +95,7 @@ func (g given) Field(p infer.Part, e ast.Expr, of infer.Value, name string, fiel
 // read notes a field that is read for the child that is checked, and advises on one that may be
 // absent: the child waits for it.
 func (g given) read(p infer.Part, e ast.Expr, from infer.Value, name string) {
-	if g.stored != "" && from.Path+"."+name == g.stored && !g.IsTolerant() && len(p.Conditions) == 0 {
+	if g.stored != "" && from.Path+"."+name == g.stored && !g.IsTolerant() && !p.Conditional {
 		g.adviseOnce(kind.Advice{Check: mistake.WaitingCycle, Field: g.stored, Position: syntax.PositionOf(p.Node()),
 			Text: fmt.Sprintf("%s waits for itself, so it is never set: write *%s | … with a first value",
 				strings.TrimPrefix(g.stored, behaviour.ObjectName+"."), g.stored)})

@@ -3,6 +3,7 @@ package facts
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"cuelang.org/go/cue/ast"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -103,11 +104,12 @@ func sourceIn(child *infer.Structure, name string, around int) string {
 	if m == nil {
 		return ""
 	}
-	source := child.Source(name)
+	var source strings.Builder
+	source.WriteString(child.Source(name))
 	for _, condition := range m.Parts[0].Conditions[min(around, len(m.Parts[0].Conditions)):] {
-		source += " (if " + syntax.SourceOf(condition) + ")"
+		source.WriteString(" (if " + syntax.SourceOf(condition) + ")")
 	}
-	return source
+	return source.String()
 }
 
 func (b *Source) transitionFacts(phase *infer.Structure) (facts []kind.TransitionFacts) {

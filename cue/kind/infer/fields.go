@@ -120,7 +120,9 @@ func typeOfStructure(s *Structure) *types.Type {
 func (r *Reader) index(p Part, e *ast.IndexExpr) Value {
 	if list, ok := e.X.(*ast.ListLit); ok { // [if c {a}, b][0]
 		var result Value
-		for _, item := range r.Items(p, list) {
+		items := r.Items(p, list)
+		for _, item := range items {
+			item.Conditional = item.Conditional || len(items) > 1
 			v := r.Infer(Unembedded(item))
 			if len(v.Parts) > 0 && len(v.Alternatives) == 0 {
 				v.Type = types.Of(v.Type.Values)

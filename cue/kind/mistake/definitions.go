@@ -105,4 +105,9 @@ var definitions = Group{"Definitions and names", "kinds.md", []Explanation{
 		"Mark a default with `*`, and write what else is allowed after it.",
 		"replicas: 3", "replicas: *3 | int & >=1 & <=9",
 	},
+	{
+		BeyondBudget, "The schema allows objects for which the behaviour has to compute too much. Such an object is stored, and `Stalled`.",
+		"Lower the limits of what the behaviour loops over, keep what is used in many places in one hidden field, or make a kind of the inner part.",
+		"groups!: int32 & <=100\nmembers!: int32 & <=1000", "groups!: int32 & <=10\nmembers!: int32 & <=20",
+	},
 }}

@@ -75,6 +75,7 @@ const (
 	NotConstant          Check = "not-constant"
 	NoUpperLimit         Check = "no-upper-limit"
 	FixedValue           Check = "fixed-value"
+	BeyondBudget         Check = "beyond-budget"
 )
 
 // Fields and values.
