@@ -137,6 +137,7 @@ func checkServiceType(service *infer.Structure, path string) {
 		ofType, isKnown = string(corev1.ServiceTypeClusterIP), true
 	}
 	address, _ := service.OnlyText("clusterIP")
+	isCertain := service.Has("clusterIP") && service.Has("type")
 	isHeadless := address == corev1.ClusterIPNone
 	switch corev1.ServiceType(ofType) {
 	case corev1.ServiceTypeClusterIP:
@@ -148,7 +149,7 @@ func checkServiceType(service *infer.Structure, path string) {
 			}
 		}
 	case corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer:
-		if isHeadless {
+		if isHeadless && isCertain {
 			service.Report(mistake.MutuallyExclusive, service.ValueNode("clusterIP"),
 				"%s.clusterIP: cannot be \"None\" with the type %s: remove one of them", path, ofType)
 		}

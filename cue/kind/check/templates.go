@@ -226,7 +226,7 @@ func (f *fitter) checkValue(p infer.Part, want *types.Type, path string, embedde
 		v.Literal, v.IsType = nil, true
 	}
 	if len(v.Alternatives) > 0 {
-		if !v.IsType && !infer.Fits(v.Kinds(), want.Values) {
+		if !v.IsType && !fits(v.Kinds(), want) {
 			f.mismatch(p, v, want, path)
 		}
 		return
@@ -234,7 +234,7 @@ func (f *fitter) checkValue(p infer.Part, want *types.Type, path string, embedde
 	if embedded && v.Type.Values == types.Any {
 		return
 	}
-	if !infer.Fits(v.Type.Values, want.Values) {
+	if !fits(v.Type.Values, want) {
 		f.mismatch(p, v, want, path)
 		return
 	}
@@ -254,12 +254,17 @@ func (f *fitter) checkValue(p infer.Part, want *types.Type, path string, embedde
 	}
 }
 
+// fits reports whether one of the kinds of values is one of a type. Bytes become a string in base64.
+func fits(have types.Values, want *types.Type) bool {
+	return infer.Fits(have, want.Values) || want.Base64 && have&types.Bytes != 0
+}
+
 // checkAlternatives checks each alternative of a disjunction. Of those that are types, it is
 // enough if one fits.
 func (f *fitter) checkAlternatives(p infer.Part, e *ast.BinaryExpr, want *types.Type, path string) {
 	all := f.Infer(p)
 	if all.IsType {
-		if !infer.Fits(all.Kinds(), want.Values) {
+		if !fits(all.Kinds(), want) {
 			f.mismatch(p, all, want, path)
 		}
 		return
@@ -285,7 +290,7 @@ func (f *fitter) mismatch(p infer.Part, v infer.Value, want *types.Type, path st
 	switch kinds := v.Kinds(); {
 	case f.fitsAlone(p, want):
 		hint = ": write " + syntax.SourceOf(onlyIn(p.Expr))
-	case want.Values&^types.Bytes == types.String && kinds&^(types.Integer|types.Number|types.Boolean) == 0:
+	case want.Values == types.String && kinds&^(types.Integer|types.Number|types.Boolean) == 0:
 		hint = fmt.Sprintf(`: write "\(%s)"`, source)
 		if v.Literal != nil {
 			hint = fmt.Sprintf(": write %q", fmt.Sprint(v.Literal))

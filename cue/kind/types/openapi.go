@@ -164,9 +164,7 @@ func (r *reader) read(p *property) *Type {
 	if p.Format == "int-or-string" || p.IntOrString {
 		t.Values = Integer | String
 	}
-	if p.Format == base64Format {
-		t.Values |= Bytes
-	}
+	t.Base64 = p.Format == base64Format
 	if t.Values == String {
 		for _, value := range p.Enum {
 			if text, ok := value.(string); ok {

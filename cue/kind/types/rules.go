@@ -278,7 +278,7 @@ func (r *reader) refine(definition string, t *Type) {
 		change(field, func(t *Type) {
 			t.KeyForm = forms.key
 			if !t.Others.Quantity {
-				t.Others = &Type{Values: t.Others.Values, Form: forms.value}
+				t.Others = &Type{Values: t.Others.Values, Form: forms.value, Base64: t.Others.Base64}
 			}
 		})
 	}

@@ -12,15 +12,13 @@ const base64Format = "byte"
 
 // FromSchema returns the type of a structural schema, as a CRD has it.
 func FromSchema(s *apiextensionsv1.JSONSchemaProps) *Type {
-	t := &Type{Values: valuesOf(s.Type), Minimum: s.Minimum, HasDefault: s.Default != nil}
+	t := &Type{Values: valuesOf(s.Type), Minimum: s.Minimum, HasDefault: s.Default != nil,
+		Base64: s.Format == base64Format}
 	switch {
 	case s.XIntOrString:
 		t.Values = Integer | String
 	case s.Nullable:
 		t.Values |= Null
-	}
-	if s.Format == base64Format {
-		t.Values |= Bytes
 	}
 	if s.Maximum != nil && !s.ExclusiveMaximum {
 		t.Maximum = s.Maximum

@@ -21,7 +21,7 @@ const (
 	String
 	List
 	Object
-	Bytes // of CUE, which become a string in base64
+	Bytes // of CUE: JSON has a string in base64 instead
 
 	Any = Null | Boolean | Integer | Number | String | List | Object | Bytes
 )
@@ -38,9 +38,6 @@ func (v Values) String() string {
 }
 
 func (v Values) names() (names []string) {
-	if v&String != 0 {
-		v &^= Bytes
-	}
 	for _, one := range []struct {
 		values Values
 		name   string
@@ -77,6 +74,8 @@ type Type struct {
 	MinItems int64
 	// HasDefault means that a field that is absent gets a value.
 	HasDefault bool
+	// Base64 means that a string is in base64, so that bytes are one as well.
+	Base64 bool
 	// Quantity means that a string is a quantity, like 100m or 1Gi.
 	Quantity bool
 	// Form returns what is wrong with a string; nil if any is right.
