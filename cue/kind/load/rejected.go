@@ -2,6 +2,7 @@ package load
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"cuelang.org/go/cue"
@@ -19,7 +20,11 @@ const wouldReject = "the API server would reject the CRD: "
 // rejectedBy returns why the API server would reject the CRD of a version, each at what the author wrote.
 func rejectedBy(v *kind.Version, controller cue.Value, rejected field.ErrorList) error {
 	var mistakes []*syntax.LoadError
+	isPlural := func(err *field.Error) bool { return err.Field == "spec.names.plural" }
 	for _, err := range rejected {
+		if err.Field == "metadata.name" && slices.ContainsFunc(rejected, isPlural) {
+			continue // the plural is part of it
+		}
 		path, at := authored(v, controller, err.Field)
 		mistakes = append(mistakes, &syntax.LoadError{
 			Check: mistake.RejectedCRD, File: at.File, Line: at.Line,
