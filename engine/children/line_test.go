@@ -31,7 +31,7 @@ import "fescue.dev/cue/contract"
 	owns: [{apiVersion: "cycle.example.com/v1", kind: "Self"}]
 	children: {
 		if object.spec.to != _|_ {next: template: {apiVersion: "cycle.example.com/v1", kind: "Self", metadata: namespace: object.spec.to}}
-		plain: template: {apiVersion: "v1", kind: "Service", metadata: {}, spec: {}}
+		plain: template: {apiVersion: "v1", kind: "Service", metadata: {}, spec: ports: [{port: 80}]}
 	}
 }
 #SecretsDecorator: contract.#Decorator & {
