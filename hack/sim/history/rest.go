@@ -177,7 +177,10 @@ func (h *history) restlessObject(
 			isLate := h.arrivedLate.Has(idOf(child)) && child.GetNamespace() != object.GetNamespace()
 			// it goes with its object
 			isUnseen := h.mayBeUnseen(child)
-			isStaying := isLate || isUnseen || isBlocked || len(d.Undecided) > 0
+			// it lost its mark in a former place before the status had its UID
+			isLost := child.GetNamespace() != object.GetNamespace() && !h.recorded.Has(child.GetUID()) &&
+				child.GetLabels()[labelOwner] != string(object.GetUID())
+			isStaying := isLate || isUnseen || isLost || isBlocked || len(d.Undecided) > 0
 			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && !isStaying {
 				found = append(found, fmt.Sprintf("has the child %s, %s with %v, which it does not want", name,
 					idOf(child), child.GetAnnotations()))
