@@ -154,8 +154,8 @@ func checkServiceType(service *infer.Structure, path string) {
 				"%s.clusterIP: cannot be \"None\" with the type %s: remove one of them", path, ofType)
 		}
 	}
-	isAddressKnown := isHeadless || service.Fields["clusterIP"] == nil
-	if isKnown && isAddressKnown && !isHeadless && ofType != string(corev1.ServiceTypeExternalName) {
+	hasOwnAddress := service.Fields["clusterIP"] == nil
+	if isKnown && hasOwnAddress && ofType != string(corev1.ServiceTypeExternalName) {
 		mustHave(service, "ports", path, `Kubernetes requires it, unless clusterIP is "None"`)
 	}
 }

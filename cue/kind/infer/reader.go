@@ -107,8 +107,8 @@ func (r *Reader) Tolerantly(do func()) {
 	r.tolerant--
 }
 
-// maxSteps bounds the expressions that are looked at in one behaviour, each as often as it is referred to. Large ones
-// need some 100,000, and a second is enough for all; a behaviour that exceeds it is checked as far as that.
+// maxSteps bounds how many expressions are checked in one behaviour. A field counts again for each reference to it, so
+// large behaviours need more than 100,000. All steps take less than a second. The rest is not checked.
 const maxSteps = 1_000_000
 
 // maxDepth bounds how deeply references lead into each other.

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -16,8 +15,8 @@ const (
 )
 
 // Grow raises the numbers and the lists of an object, which it changes, to the limits of their schemas, as far as the
-// object still fits. It returns what it has raised, as "spec.replicas: 100" and "100 spec.groups". What of that is to
-// be skipped stays, or is as low as it may be.
+// object still fits. It returns what it has raised, as in "spec.replicas: 100" and "100 spec.groups". It raises none of
+// those in skip: it sets such a number to its minimum, and leaves such a list as it is.
 func Grow(s *Schema, object map[string]any, skip map[string]bool, fits func() bool) []string {
 	g := growth{fits: fits, skip: skip}
 	g.fields(s, object, "")
@@ -91,7 +90,7 @@ func (g *growth) try(object map[string]any, name string, value any, what string)
 	if g.tried++; g.tried > triedGrowths || g.skip[what] {
 		return false
 	}
-	before := maps.Clone(object)
+	before, wasSet := object[name]
 	object[name] = value
 	if g.fits() {
 		if what != "" {
@@ -99,8 +98,9 @@ func (g *growth) try(object map[string]any, name string, value any, what string)
 		}
 		return true
 	}
-	clear(object)
-	maps.Copy(object, before)
+	if object[name] = before; !wasSet {
+		delete(object, name)
+	}
 	return false
 }
 

@@ -173,12 +173,13 @@ func (h *history) restlessObject(
 	}
 	for name, of := range children {
 		for _, child := range of {
+			isElsewhere := child.GetNamespace() != object.GetNamespace()
 			// its place may not be listed any more
-			isLate := h.arrivedLate.Has(idOf(child)) && child.GetNamespace() != object.GetNamespace()
+			isLate := isElsewhere && h.arrivedLate.Has(idOf(child))
 			// it goes with its object
 			isUnseen := h.mayBeUnseen(child)
 			// it lost its mark in a former place before the status had its UID
-			isLost := child.GetNamespace() != object.GetNamespace() && !h.recorded.Has(child.GetUID()) &&
+			isLost := isElsewhere && !h.recorded.Has(child.GetUID()) &&
 				child.GetLabels()[labelOwner] != string(object.GetUID())
 			isStaying := isLate || isUnseen || isLost || isBlocked || len(d.Undecided) > 0
 			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && !isStaying {
