@@ -63,6 +63,29 @@ func (v *Version) FixedAdvice() (found []Advice) {
 	return found
 }
 
+// DefaultAdvice is advice on the defaults of the spec that are not what they seem.
+func (v *Version) DefaultAdvice() (found []Advice) {
+	for _, loose := range schema.LooseDefaults(v.Compiled) {
+		root, _, _ := strings.Cut(loose.Field, ".")
+		if root != "spec" || place.IsLibrary(loose.Position.File) {
+			continue
+		}
+		var text string
+		switch {
+		case loose.Rule == "":
+			text = fmt.Sprintf("%v and %v are both marked as the default, so there is none: mark one", loose.Default,
+				loose.Other)
+		case loose.Depends:
+			text = fmt.Sprintf("the default %v need not be %s, since & binds tighter than |: write (*%[1]v | T) & %[2]s, "+
+				"with the type T", loose.Default, loose.Rule)
+		default:
+			text = fmt.Sprintf("the default %v is not %s, which the other values have to be", loose.Default, loose.Rule)
+		}
+		found = append(found, Advice{mistake.LooseDefault, loose.Field, loose.Position, loose.Field + ": " + text})
+	}
+	return found
+}
+
 // typeFields are fields by which a reference names a type.
 var typeFields = []string{"apiVersion", "apiGroup", "kind"}
 

@@ -59,13 +59,16 @@ func (v *Vetter) Advise(kinds []*kind.Kind) {
 	var last []Finding // limits matter least
 	for _, k := range kinds {
 		for _, a := range k.Advice {
+			if a.Check == mistake.UncheckedType && len(v.catalog.Broken()) > 0 {
+				continue // it may be the type of a kind that did not load
+			}
 			v.Report.Advice = append(v.Report.Advice, adviceFinding(k.Version, a))
 		}
 		if a, ok := largest(k); ok {
 			v.Report.Advice = append(v.Report.Advice, adviceFinding(k.Version, a))
 		}
 		for _, version := range k.Versions {
-			for _, a := range version.FixedAdvice() {
+			for _, a := range slices.Concat(version.FixedAdvice(), version.DefaultAdvice()) {
 				v.Report.Advice = append(v.Report.Advice, adviceFinding(version, a))
 			}
 			if a := version.UnboundedAdvice(); a != nil {
@@ -150,7 +153,7 @@ func (v *Vetter) Object(object manifest.Object, others []manifest.Object) []Find
 	case len(v.catalog.DecoratorsOf(gvk)) > 0:
 		v.Report.Objects++
 		content := kind.WithName(object.Content)
-		if errs := v.catalog.ValidateChild(content); len(errs) > 0 {
+		if errs := v.catalog.ValidateObject(content); len(errs) > 0 {
 			return FieldFindings(object, errs)
 		}
 		return v.vetDecorated(gvk, object, others)

@@ -62,8 +62,10 @@ func (c *Checker) objectType() *types.Type {
 	if status == nil {
 		return object
 	}
-	if c.kind.Status != nil && slices.Contains(c.kind.Status.Added, kind.LastScheduleTime) {
-		delete(status.Fields, kind.LastScheduleTime) // a behaviour cannot read what was added
+	if c.kind.Status != nil {
+		for _, name := range c.kind.Status.Added { // a behaviour cannot read what was added
+			delete(status.Fields, name)
+		}
 	}
 	if phase, ok := status.Fields["phase"]; ok && len(c.kind.Phases) > 0 {
 		phases := *phase
@@ -84,8 +86,10 @@ type Checker struct {
 	kept     []*checkedChild
 	waiting  *checkedChild        // that is checked
 	ordering bool                 // what it reads has to exist as long as it does
+	around   string               // the path of children, of which what is around them is checked
 	naming   bool                 // the name of a child is computed
 	stored   string               // the field of the status that is checked
+	own      keptField            // what is read for that
 	Children map[string]ChildType // by name
 	// moreChildren means that there may be others, and unknownChildren that nothing is known of some.
 	moreChildren, unknownChildren bool
@@ -151,8 +155,12 @@ func (c *Checker) behaviour() {
 
 // columns checks that the printer columns exist.
 func (c *Checker) columns() {
+	object := c.Object
+	if c.kind.Target == nil {
+		object = c.types.FromRootSchema(c.kind.Schema) // with what was added, which a behaviour cannot read
+	}
 	for _, column := range c.kind.Columns {
-		t, names := c.Object, []string(nil)
+		t, names := object, []string(nil)
 		for name := range strings.SplitSeq(strings.TrimPrefix(column.JSONPath, "."), ".") {
 			if strings.ContainsAny(name, "[]()@'\\\"") {
 				break
@@ -201,9 +209,11 @@ func (c *Checker) status() {
 	written := c.Definition.Peek("status")
 	for _, name := range written.Order {
 		c.stored = behaviour.ObjectName + ".status." + name
+		c.own = keptField{}
 		for _, p := range written.Fields[name].Parts {
 			c.Quietly(func() { c.Infer(p) })
 		}
+		c.own.advise(given{c})
 	}
 	c.stored = ""
 	if c.kind.Target != nil || c.GaveUp || written.MayHaveMore() {

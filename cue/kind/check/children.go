@@ -43,7 +43,9 @@ func (c *Checker) collectChildren() []*checkedChild {
 		if m == nil {
 			return
 		}
+		c.around = prefix
 		s := c.Gather(m.Parts)
+		c.around = ""
 		c.unknownChildren = c.unknownChildren || len(s.Others) > 0
 		for _, name := range s.Order {
 			all = append(all, c.newChild(s, name, phase, prefix+"."+name, s.Fields[name].Node, s.Fields[name].Parts,

@@ -11,6 +11,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/mistake"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -100,7 +101,13 @@ func (g given) read(p infer.Part, e ast.Expr, from infer.Value, name string) {
 			Text: fmt.Sprintf("%s waits for itself, so it is never set: write *%s | … with a first value",
 				strings.TrimPrefix(g.stored, behaviour.ObjectName+"."), g.stored)})
 	}
+	if g.stored != "" {
+		g.own.read(g, p, e, from.Path, name)
+	}
 	if g.waiting == nil {
+		if g.around != "" && g.kind.Target == nil && !g.IsTolerant() { // targets often have defaults
+			g.optional(p, e, from, name, g.around+": no child is created")
+		}
 		return
 	}
 	g.replacing(p, from, name)
@@ -124,21 +131,32 @@ func (g given) read(p infer.Part, e ast.Expr, from infer.Value, name string) {
 		if g.checked != g.waiting.path+".ready" && !p.IsGuarded(e) { // ready keeps no child from being created
 			g.waiting.waits = append(g.waiting.waits, name)
 		}
-	case len(p.Conditions) == 0 &&
-		(from.Path == behaviour.ObjectName+".spec" || strings.HasPrefix(from.Path, behaviour.ObjectName+".spec.")):
-		if field := from.Type.Fields[name]; field == nil || field.HasDefault ||
-			slices.Contains(from.Type.Required, name) {
-			return
-		}
+	default:
 		consequence := "the child waits"
 		if g.waiting.path == behaviour.InjectName {
 			consequence = "the object is stalled"
 		}
-		text := fmt.Sprintf(
-			"%s: %s while %s, which is optional, is absent: write *%s | … with a default, or if %s != _|_ {…} around it", g.waiting.path, consequence, path, path, path)
-		g.adviseOnce(kind.Advice{Check: mistake.OptionalField, Field: g.waiting.path,
-			Position: syntax.PositionOf(p.Node()), Text: text})
+		g.optional(p, e, from, name, g.waiting.path+": "+consequence)
 	}
+}
+
+// optional advises on a field that users may leave out, with its consequence. One under an if may be guarded by that.
+func (g given) optional(p infer.Part, e ast.Expr, from infer.Value, name, consequence string) {
+	isOfSpec := from.Path == behaviour.ObjectName+".spec" || strings.HasPrefix(from.Path, behaviour.ObjectName+".spec.")
+	field := from.Type.Fields[name]
+	if !isOfSpec || len(p.Conditions) > 0 || field == nil || field.HasDefault ||
+		slices.Contains(from.Type.Required, name) {
+		return
+	}
+	path, source := from.Path+"."+name, syntax.SourceOf(e)
+	fields := strings.Split(path, ".")
+	if g.kind.Target == nil && schema.IsRegular(g.kind.Compiled, fields[1:]) {
+		return // the CRD cannot say so
+	}
+	about, _, _ := strings.Cut(consequence, ":")
+	g.adviseOnce(kind.Advice{Check: mistake.OptionalField, Field: about, Position: syntax.PositionOf(p.Node()),
+		Text: fmt.Sprintf("%s while %s, which is optional, is absent: write *%s | … with a default, or if %[3]s != _|_ {…} around it",
+			consequence, path, source)})
 }
 
 // adviseOnce adds an advice, unless another says the same.

@@ -147,7 +147,11 @@ func (c phases) transition(parts []infer.Part, path string) transition {
 	}
 	for _, name := range kind.TimeFields {
 		if text := s.Fields[name]; text != nil {
-			c.check(text.Parts, types.Of(types.String), path+"."+name)
+			want := types.Of(types.String)
+			if name == "after" {
+				want = moment
+			}
+			c.check(text.Parts, want, path+"."+name)
 			t.condition += name + " " + sourceOf(text)
 		}
 	}

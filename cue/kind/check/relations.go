@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
@@ -37,6 +38,8 @@ func (c *Checker) relations(child *checkedChild) {
 	spec := child.template.In("spec")
 	checkWorkload(child.gvk.Kind, spec, prefix+"spec")
 	switch child.gvk.Kind {
+	case "Job":
+		checkJobName(child.template, prefix)
 	case "Deployment":
 		c.rollout(spec, prefix+"spec")
 	case "HorizontalPodAutoscaler":
@@ -45,8 +48,10 @@ func (c *Checker) relations(child *checkedChild) {
 		checkClaim(spec, prefix+"spec")
 	case "PodDisruptionBudget":
 		onlyOne(spec, prefix+"spec", "minAvailable", "maxUnavailable")
-		c.share(spec, "minAvailable", prefix+"spec")
-		c.share(spec, "maxUnavailable", prefix+"spec")
+		for _, name := range []string{"minAvailable", "maxUnavailable"} {
+			c.share(spec, name, prefix+"spec")
+			notMoreThanAll(spec, name, prefix+"spec")
+		}
 	case "ConfigMap":
 		checkBase64(child.template.In("binaryData"), prefix+"binaryData", "data")
 	case "Secret":
@@ -57,15 +62,10 @@ func (c *Checker) relations(child *checkedChild) {
 	case "Service":
 		checkExternalName(spec, prefix+"spec")
 		checkPortNames(spec, prefix+"spec")
+		checkSamePorts(spec, prefix+"spec")
 		checkServiceType(spec, prefix+"spec")
 	case "RoleBinding", "ClusterRoleBinding":
-		subjects, _ := child.template.Items("subjects")
-		for i, subject := range subjects {
-			if name, _ := subject.OnlyText("kind"); name == rbacv1.ServiceAccountKind {
-				mustHave(subject, "namespace", fmt.Sprintf("%ssubjects[%d]", prefix, i),
-					"Kubernetes requires it of a ServiceAccount, as in object.metadata.namespace")
-			}
-		}
+		checkSubjects(child, prefix+"subjects")
 	case "Role", "ClusterRole":
 		rules, _ := child.template.Items("rules")
 		for i, rule := range rules {
@@ -86,6 +86,25 @@ func (c *Checker) rollout(spec *infer.Structure, path string) {
 	for _, name := range []string{"maxSurge", "maxUnavailable"} {
 		c.share(update, name, path)
 	}
+	notMoreThanAll(update, "maxUnavailable", path)
+	if isNone(update.Literal("maxSurge")) && isNone(update.Literal("maxUnavailable")) {
+		update.Report(mistake.MutuallyExclusive, update.ValueNode("maxUnavailable"),
+			"%s.maxUnavailable: cannot be 0 while maxSurge is: no Pod could be replaced", path)
+	}
+}
+
+// isNone reports whether a number of Pods, or a percentage, is none.
+func isNone(value any) bool { return value == int64(0) || value == "0%" }
+
+// notMoreThanAll reports a percentage of Pods above all of them.
+func notMoreThanAll(s *infer.Structure, name, path string) {
+	mustParse(mistake.InvalidPercentage, s, name, path, func(text string) error {
+		number, isPercentage := strings.CutSuffix(text, "%")
+		if n, err := strconv.Atoi(number); err == nil && isPercentage && n > 100 {
+			return fmt.Errorf("%q must be at most 100%%", text)
+		}
+		return nil
+	})
 }
 
 // share checks a field that is a number or a percentage: its type allows any string.
@@ -167,7 +186,16 @@ func checkExternalName(spec *infer.Structure, path string) {
 	name := spec.Fields["externalName"]
 	text, _ := spec.Text("type")
 	isGiven := name != nil && !name.Constraint
-	if text != string(corev1.ServiceTypeExternalName) || spec.IsOpen() || isGiven {
+	if text != string(corev1.ServiceTypeExternalName) {
+		return
+	}
+	mustParse(mistake.InvalidName, spec, "externalName", path, func(text string) error {
+		if problems := validation.IsDNS1123Subdomain(strings.TrimSuffix(text, ".")); len(problems) > 0 {
+			return fmt.Errorf("%q must be a DNS name like \"db.example.com\"", text)
+		}
+		return nil
+	})
+	if spec.IsOpen() || isGiven {
 		return
 	}
 	spec.Report(mistake.MissingField, spec.ValueNode("type"),
@@ -188,6 +216,52 @@ func checkPortNames(spec *infer.Structure, path string) {
 	ports, _ := spec.Items("ports")
 	for i, port := range ports {
 		mustHave(port, "name", fmt.Sprintf("%s.ports[%d]", path, i), "Kubernetes requires names of several ports")
+	}
+}
+
+// checkSamePorts reports a port of a Service with the name of another one, or with its number and protocol.
+func checkSamePorts(spec *infer.Structure, path string) {
+	ports, _ := spec.Items("ports")
+	seen := make(map[string]bool)
+	for i, port := range ports {
+		var same []string
+		if name, ok := port.OnlyText("name"); ok && name != "" {
+			same = append(same, "name "+name)
+		}
+		protocol, isKnown := port.OnlyText("protocol")
+		if port.Fields["protocol"] == nil && !port.IsOpen() {
+			protocol, isKnown = string(corev1.ProtocolTCP), true
+		}
+		if number, ok := port.Literal("port").(int64); ok && isKnown && port.Fields["port"].Certain {
+			same = append(same, fmt.Sprintf("port %d, protocol %s", number, protocol))
+		}
+		for _, key := range same {
+			if seen[key] {
+				port.Report(mistake.DuplicateItem, port.Literals[0], "%s.ports[%d]: a second item with %s", path, i, key)
+			}
+			seen[key] = true
+		}
+	}
+}
+
+// checkSubjects checks the ServiceAccounts to which a binding gives rights.
+func checkSubjects(binding *checkedChild, path string) {
+	subjects, _ := binding.template.Items("subjects")
+	for i, subject := range subjects {
+		if name, _ := subject.OnlyText("kind"); name != rbacv1.ServiceAccountKind {
+			continue
+		}
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if binding.gvk.Kind == "ClusterRoleBinding" { // a RoleBinding has one
+			mustHave(subject, "namespace", at,
+				"Kubernetes requires it of a ServiceAccount, as in object.metadata.namespace")
+		}
+		mustParse(mistake.InvalidName, subject, "name", at, func(name string) error {
+			if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+				return fmt.Errorf("%q is not the name of a ServiceAccount: %s", name, problems[0])
+			}
+			return nil
+		})
 	}
 }
 

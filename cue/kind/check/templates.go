@@ -283,6 +283,20 @@ func (f *fitter) checkAlternatives(p infer.Part, e *ast.BinaryExpr, want *types.
 	}
 }
 
+// moment is the type of a duration or a time.
+var moment = types.Of(types.String)
+
+// unitOf returns the unit of a number of time as its name says it: seconds, if it says nothing.
+func unitOf(source string) string {
+	switch name := strings.ToLower(source); {
+	case strings.HasSuffix(name, "hours"):
+		return "h"
+	case strings.HasSuffix(name, "minutes"):
+		return "m"
+	}
+	return "s"
+}
+
 // mismatch reports a value of a wrong type, and what to write instead.
 func (f *fitter) mismatch(p infer.Part, v infer.Value, want *types.Type, path string) {
 	hint := ""
@@ -291,9 +305,13 @@ func (f *fitter) mismatch(p infer.Part, v infer.Value, want *types.Type, path st
 	case f.fitsAlone(p, want):
 		hint = ": write " + syntax.SourceOf(onlyIn(p.Expr))
 	case want.Values == types.String && kinds&^(types.Integer|types.Number|types.Boolean) == 0:
-		hint = fmt.Sprintf(`: write "\(%s)"`, source)
+		unit := ""
+		if want == moment {
+			unit = unitOf(source)
+		}
+		hint = fmt.Sprintf(`: write "\(%s)%s"`, source, unit)
 		if v.Literal != nil {
-			hint = fmt.Sprintf(": write %q", fmt.Sprint(v.Literal))
+			hint = fmt.Sprintf(": write %q", fmt.Sprint(v.Literal)+unit)
 		}
 	case want.Values&types.Integer != 0 && kinds == types.Number:
 		hint = ": write div(a, b), or math.Round(…)"

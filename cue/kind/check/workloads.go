@@ -5,6 +5,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/infer"
@@ -105,4 +107,24 @@ func checkClaim(spec *infer.Structure, path string) {
 			"%s.resources.requests.storage: is missing: Kubernetes requires the size of a claim, as in \"1Gi\"", path)
 	}
 	mustHave(spec, "accessModes", path, `Kubernetes requires it, as in ["ReadWriteOnce"]`)
+	size := requests.Literal("storage")
+	if quantity, err := resource.ParseQuantity(fmt.Sprint(size)); err == nil && quantity.Sign() <= 0 {
+		spec.Report(mistake.OutOfRange, requests.ValueNode("storage"),
+			"%s.resources.requests.storage: %v must be more than 0", path, size)
+	}
+}
+
+// checkJobName checks the name of a Job, which becomes a label of its Pods.
+func checkJobName(job *infer.Structure, path string) {
+	metadata := job.In("metadata")
+	if job.In("spec").Fields["manualSelector"] != nil {
+		return
+	}
+	mustParse(mistake.InvalidName, metadata, "name", path+"metadata", func(name string) error {
+		if len(name) > validation.LabelValueMaxLength {
+			return fmt.Errorf("%q has more than %d characters: the Pods of a Job have its name as a label", name,
+				validation.LabelValueMaxLength)
+		}
+		return nil
+	})
 }

@@ -169,6 +169,10 @@ func (s scope) disjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
 			list = &schema.Literal{Rule: ruleAt(branch), Value: value}
 			continue
 		}
+		if fixed, ok := branch.(*ast.ListLit); ok && marked && len(fixed.Elts) > 0 && !isOpenList(fixed) {
+			return nil, syntax.ErrorAtNode(mistake.UnsupportedCUE, branch,
+				"a list as default can have only literals, and no structs: make the field optional, and give it its default in the behaviour, as in *object.spec.list | %s", syntax.SourceOf(branch))
+		}
 		inner := s
 		inner.orType = marked && slices.ContainsFunc(syntax.Flatten(e), isType)
 		compiled, err := inner.expression(branch)
@@ -185,6 +189,12 @@ func (s scope) disjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
 		compiled.TypeRule = ruleAt(e)
 	}
 	return &compiled, nil
+}
+
+// isOpenList reports whether a list is [...] or may have more items than those written out.
+func isOpenList(e *ast.ListLit) bool {
+	_, isOpen := e.Elts[len(e.Elts)-1].(*ast.Ellipsis)
+	return isOpen
 }
 
 // isType reports whether an expression is one of CUE's own types.

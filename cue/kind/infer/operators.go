@@ -1,7 +1,6 @@
 package infer
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -98,8 +97,12 @@ func (r *Reader) binary(p Part, e *ast.BinaryExpr) Value {
 		r.Condition(inner.With(e.Y))
 		return of(types.Boolean)
 	case token.MAT, token.NMAT:
-		r.must(p.With(e.X), r.Infer(p.With(e.X)), types.String, e.Op.String())
-		pattern(r, p.With(e.Y), r.Infer(p.With(e.Y)))
+		x, y := r.Infer(p.With(e.X)), r.Infer(p.With(e.Y))
+		r.must(p.With(e.X), x, types.String, e.Op.String())
+		pattern(r, p.With(e.Y), y)
+		if text, ok := y.Literal.(string); ok {
+			r.neverMatches(p, e.X, x, text)
+		}
 		return of(types.Boolean)
 	}
 	x, y := r.Infer(p.With(e.X)), r.Infer(p.With(e.Y))
@@ -121,7 +124,9 @@ func (r *Reader) disjunction(p Part, e *ast.BinaryExpr) Value {
 		if i < len(branches)-1 {
 			r.tolerant++
 		}
-		v := r.Infer(p.With(branch))
+		alternative := p.With(branch)
+		alternative.Conditional = true
+		v := r.Infer(alternative)
 		if i < len(branches)-1 {
 			r.tolerant--
 		}
@@ -161,14 +166,8 @@ func (r *Reader) comparison(p Part, e *ast.BinaryExpr) Value {
 		read, other Value
 		expr        ast.Expr
 	}{{x, y, e.X}, {y, x, e.Y}} {
-		text, ok := side.other.Literal.(string)
-		if !ok || len(side.read.Alternatives) > 0 {
-			continue
-		}
-		enum := side.read.Type.Enum
-		if len(enum) > 0 && text != "" && !slices.Contains(enum, text) {
-			r.Report(mistake.ImpossibleComparison, p.Node(), "%s is never %q: it is one of %s%s",
-				syntax.SourceOf(side.expr), text, strings.Join(enum, ", "), types.DidYouMean(text, enum))
+		if text, ok := side.other.Literal.(string); ok {
+			r.never(p, side.expr, side.read, text)
 		}
 	}
 	return of(types.Boolean)

@@ -331,6 +331,7 @@ func (r *Reader) Unified(parts []Part) Value {
 	result := Value{Type: types.Unknown, IsType: true}
 	var choices []Part // may have fields as well
 	var maybe []Value  // each in an if of its own
+	isAny := false     // several disjunctions of structs: each combination has the fields of all
 	for _, p := range parts {
 		v := r.Resolved(p)
 		if len(v.Alternatives) > 0 && len(result.Parts) == 0 {
@@ -348,10 +349,11 @@ func (r *Reader) Unified(parts []Part) Value {
 				choices = nil // they are in it
 			}
 			result.Parts = slices.Concat(result.Parts, v.Parts, choices)
-			result.Type, result.IsType = v.Type, false
+			result.Type, result.IsType, result.Alternatives = v.Type, false, nil
 		case len(result.Parts) > 0:
 			result.Parts = append(result.Parts, p)
 		case result.Type == types.Unknown:
+			isAny = isAny || len(result.Alternatives) > 0 && len(v.Alternatives) > 0 && v.Kinds()&types.Object != 0
 			result.Type, result.Alternatives, result.IsType = v.Type, v.Alternatives, v.IsType
 			result.Path, result.Owner, result.Names = v.Path, v.Owner, v.Names
 		case len(v.Alternatives) == 0 && v.Type.Values != types.Any && v.Type.Values&result.Type.Values != 0 &&
@@ -359,8 +361,11 @@ func (r *Reader) Unified(parts []Part) Value {
 			result.Type = v.Type
 		}
 	}
-	if len(maybe) > 0 {
+	switch {
+	case len(maybe) > 0:
 		return oneOf(maybe)
+	case isAny && len(result.Parts) == 0:
+		return Unknown
 	}
 	return result
 }

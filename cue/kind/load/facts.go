@@ -535,13 +535,32 @@ func collectPhases(k Draft, controller cue.Value) error {
 // constant reads a string that the kind fixes for all its objects.
 func constant(value cue.Value, path cue.Path) (string, error) {
 	found := value.LookupPath(path)
-	if !found.Exists() {
+	if !found.Exists() { // CUE finds nothing in a disjunction
+		if op, alternatives := value.Eval().Expr(); op == cue.OrOp {
+			return constantOf(alternatives, value, path)
+		}
 		return "", syntax.ErrorAt(mistake.MissingField, value, within(value, path), "is missing")
 	}
 	text, err := found.String()
 	if err != nil {
 		return "", syntax.ErrorAt(mistake.NotConstant, found, within(value, path),
 			"must be one string for all objects of the kind")
+	}
+	return text, nil
+}
+
+// constantOf reads a string that is the same in all alternatives of a value.
+func constantOf(alternatives []cue.Value, value cue.Value, path cue.Path) (text string, err error) {
+	for i, alternative := range alternatives {
+		other, err := constant(alternative, path)
+		if err != nil {
+			return "", err
+		}
+		if i > 0 && other != text {
+			return "", syntax.ErrorAt(mistake.NotConstant, value, within(value, path),
+				"must be one string for all objects of the kind")
+		}
+		text = other
 	}
 	return text, nil
 }

@@ -136,11 +136,22 @@ func addTypesOf(known *types.Catalog, drafts []Draft) {
 	}
 }
 
-// ValidateChild returns what in a child does not fit its type, as far as it is known, and whether its
-// name can be one; and why the API server rejects the Pods that it is or has as a template. Its status, which others
-// write, is left out.
+// ValidateChild returns for what the API server would reject a child, as ValidateObject does, or could not apply it.
 func (c *Kinds) ValidateChild(child map[string]any) field.ErrorList {
-	u := &unstructured.Unstructured{Object: child}
+	return c.validate(child, check.Child)
+}
+
+// ValidateObject returns what in an object does not fit its type, as far as it is known, and whether its
+// name can be one; why the API server rejects the Pods that it is or has as a template; and which of its fields do not
+// go together. Its status, which others write, is left out.
+func (c *Kinds) ValidateObject(object map[string]any) field.ErrorList {
+	return c.validate(object, check.Object)
+}
+
+func (c *Kinds) validate(
+	object map[string]any, together func(*types.Catalog, map[string]any) field.ErrorList,
+) field.ErrorList {
+	u := &unstructured.Unstructured{Object: object}
 	var errs field.ErrorList
 	problems, _ := types.NameProblems(u.GroupVersionKind(), u.GetName())
 	for _, problem := range problems {
@@ -150,12 +161,15 @@ func (c *Kinds) ValidateChild(child map[string]any) field.ErrorList {
 		return errs
 	}
 	if known, ok, _ := c.all.Find(u.GroupVersionKind()); ok {
-		child = maps.Clone(child)
-		delete(child, "status")
-		errs = append(errs, known.Type.Validate(child, nil)...)
+		object = maps.Clone(object)
+		delete(object, "status")
+		errs = append(errs, known.Type.Validate(object, nil)...)
 	}
 	if len(errs) == 0 {
 		errs = validatePods(u)
+	}
+	if len(errs) == 0 {
+		errs = together(c.all, object)
 	}
 	return errs
 }

@@ -267,6 +267,9 @@ var errNoKind = errors.New("a kind consists of two definitions, #X and #X" + beh
 
 // unreadable returns the error of a package of which a file cannot be read.
 func unreadable(dir string, instance *build.Instance) *packageError {
+	if several, ok := errors.AsType[*load.MultiplePackageError](instance.Err); ok {
+		return &packageError{LoadError: otherPackage(dir, several)}
+	}
 	e := &packageError{LoadError: syntax.NewLoadError("", instance.Err)}
 	if e.Check != mistake.FailedImport {
 		e.Check = mistake.CUESyntax
@@ -288,6 +291,18 @@ func unreadable(dir string, instance *build.Instance) *packageError {
 		}
 	}
 	return e
+}
+
+// otherPackage returns the error of a folder whose files are of two packages, at the second one.
+func otherPackage(dir string, e *load.MultiplePackageError) *syntax.LoadError {
+	file := filepath.Join(dir, e.Files[1])
+	clause, err := parser.ParseFile(file, nil, parser.PackageClauseOnly)
+	if err != nil || len(clause.Decls) == 0 {
+		return syntax.NewLoadError("", e)
+	}
+	at, _ := errors.AsType[*syntax.LoadError](syntax.ErrorAtNode(mistake.CUESyntax, clause.Decls[0],
+		"package %s: %s is of package %s, and all files of a folder are of one", e.Packages[1], e.Files[0], e.Packages[0]))
+	return at
 }
 
 // lineAt returns the line of a file at a position; it is empty if the file cannot be read.

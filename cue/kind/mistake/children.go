@@ -59,6 +59,13 @@ var children = Group{"Children, sets and rights", "children.md", []Explanation{
 		"pod: {\n\tupdate: \"Recreate\"\n\ttemplate: metadata: annotations: attempt: \"\\(*object.status.attempt | 1)\"\n}",
 	},
 	{
+		LostStatus,
+		"A field of the status reads its own stored value, as a counter does, and something that may be absent. While that is absent, the field has no value, so it is removed, and the counter begins anew. `&&` needs both of its sides, also if the first is false.",
+		"Write a default for what may be absent, as in `*observed.pod.metadata.uid | \"\"`.",
+		"status: runs: (*object.status.runs | 0) + [if observed.pod.status.phase == \"Failed\" {1}, 0][0]",
+		"status: runs: (*object.status.runs | 0) + [if (*observed.pod.status.phase | \"\") == \"Failed\" {1}, 0][0]",
+	},
+	{
 		EndlessChildren, "The objects create objects of their own kind, perhaps through other kinds, without end.",
 		"Put an `if` around one of the children, and let it fail at some depth.",
 		`children: next: template: kind: "Web"`,

@@ -42,7 +42,7 @@ var cueItself = Group{"CUE", "cue.md", []Explanation{
 	},
 	{
 		UnsupportedCUE, "Fescue compiles schemas and behaviours, and does not know this construct.",
-		"Write it with literals, definitions, bounds, `&` and `|`, as the message proposes. A schema has no arithmetic and no loops: write a bound for each case, as in `if size == 2 {memory?: <=2048}`. A rule that needs them can be a condition of the behaviour, and the `when` of its children.",
+		"Write it with literals, definitions, bounds, `&` and `|`, as the message proposes. A schema has no arithmetic and no loops: write a bound for each case, as in `if size == 2 {memory?: <=2048}`. A rule that needs them can be a condition of the behaviour. To create and change a child only while it holds, have its template read a field that is under an `if`, as in `_valid: {if _sum == 100 {weights: _weights}}` and `_valid.weights`: without it, the child waits.",
 		`paths?: [string, string]`, `paths?: list.MaxItems(2) & [...string]`,
 	},
 	{

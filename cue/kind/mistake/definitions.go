@@ -106,6 +106,11 @@ var definitions = Group{"Definitions and names", "kinds.md", []Explanation{
 		"replicas: 3", "replicas: *3 | int & >=1 & <=9",
 	},
 	{
+		LooseDefault, "A default that a bound beside it does not allow is valid all the same, since `&` binds tighter than `|`. Two different defaults are none.",
+		"Write the bound for the default as well, as in `(*10 | int32) & >=min`, or mark one value with `*`.",
+		"size: *2000 | int32 & <=1000", "size: *200 | int32 & <=1000",
+	},
+	{
 		BeyondBudget, "The schema allows objects for which the behaviour has to compute too much. Such an object is stored, and `Stalled`.",
 		"Lower the limits of what the behaviour loops over, keep what is used in many places in one hidden field, or make a kind of the inner part.",
 		"groups!: int32 & <=100\nmembers!: int32 & <=1000", "groups!: int32 & <=10\nmembers!: int32 & <=20",

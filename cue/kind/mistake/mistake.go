@@ -75,6 +75,7 @@ const (
 	NotConstant          Check = "not-constant"
 	NoUpperLimit         Check = "no-upper-limit"
 	FixedValue           Check = "fixed-value"
+	LooseDefault         Check = "loose-default"
 	BeyondBudget         Check = "beyond-budget"
 )
 
@@ -125,6 +126,7 @@ const (
 	OptionalField      Check = "optional-field"
 	WaitingCycle       Check = "waiting-cycle"
 	ReadsReplaced      Check = "reads-replaced"
+	LostStatus         Check = "lost-status"
 	EndlessChildren    Check = "endless-children"
 	SelectsOwnChildren Check = "selects-own-children"
 	ConditionalSet     Check = "conditional-set"

@@ -1,6 +1,7 @@
 package types
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"net/netip"
@@ -102,6 +103,8 @@ var texts = map[string]map[string]form{
 		"namespaces": validation.IsDNS1123Label, "topologyKey": validation.IsQualifiedName,
 	},
 	"core.v1.PodDNSConfig": {"nameservers": address},
+	"core.v1.ServicePort":  {"name": optional(validation.IsDNS1123Label)},
+	"core.v1.ServiceSpec":  {"clusterIP": optional(clusterAddress)},
 	"meta.v1.LabelSelectorRequirement": {
 		"key": validation.IsQualifiedName, "values": validation.IsValidLabelValue,
 	},
@@ -195,6 +198,9 @@ func host(text string) []string {
 	if strings.HasPrefix(text, "*") {
 		return validation.IsWildcardDNS1123Subdomain(text)
 	}
+	if len(address(text)) == 0 {
+		return []string{"must be a DNS name, not an address"}
+	}
 	return validation.IsDNS1123Subdomain(text)
 }
 
@@ -204,6 +210,14 @@ func address(text string) []string {
 		return []string{`must be an address like "10.0.0.1"`}
 	}
 	return nil
+}
+
+// clusterAddress is the form of the address of a Service.
+func clusterAddress(text string) []string {
+	if text == corev1.ClusterIPNone || len(address(text)) == 0 {
+		return nil
+	}
+	return []string{`must be "None", or an address like "10.0.0.1"`}
 }
 
 // addresses is the form of a range of addresses.
@@ -315,6 +329,9 @@ func (t *Type) Choices() string {
 // labelNamed are the types of the core group whose names are labels of DNS: Kubernetes gives them host names.
 var labelNamed = []string{"Namespace", "Service"}
 
+// maxCronJobName is how long the name of a CronJob may be: those of its Jobs have 11 characters more.
+const maxCronJobName = validation.DNS1035LabelMaxLength - 11
+
 // NameProblems returns why an object of a type cannot have a name, and a rule for people that says what it may be. A
 // Service may also need to begin with a letter: that depends on the release of Kubernetes.
 func NameProblems(gvk schema.GroupVersionKind, name string) (problems []string, rule string) {
@@ -324,6 +341,14 @@ func NameProblems(gvk schema.GroupVersionKind, name string) (problems []string, 
 	case gvk.Group == "" && slices.Contains(labelNamed, gvk.Kind):
 		return validation.IsDNS1123Label(name),
 			"lower case letters, digits and '-', begin and end with a letter or digit, and have at most 63 characters"
+	case gvk.Group == "batch" && gvk.Kind == "CronJob":
+		problems = validation.IsDNS1123Subdomain(name)
+		if len(name) > maxCronJobName {
+			problems = append(problems, validation.MaxLenError(maxCronJobName))
+		}
+		return problems, fmt.Sprintf(
+			"lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most %d characters",
+			maxCronJobName)
 	}
 	return validation.IsDNS1123Subdomain(name),
 		"lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most 253 characters"

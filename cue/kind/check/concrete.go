@@ -1,0 +1,63 @@
+package check
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue/build"
+	cuejson "cuelang.org/go/encoding/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind/infer"
+	"github.com/fescue-dev/fescue/cue/kind/mistake"
+	"github.com/fescue-dev/fescue/cue/kind/types"
+)
+
+// accepted are mistakes in a child for which the API server does not reject it.
+var accepted = []mistake.Check{mistake.UnknownPort, mistake.UnknownType}
+
+// Object returns for which relations between its fields, and for which texts, the API server rejects an object that
+// fits its type: what Behaviour finds in templates that are the same for all objects.
+func Object(known *types.Catalog, object map[string]any) field.ErrorList {
+	return concrete(known, object, func(*Checker, *checkedChild) {})
+}
+
+// Child returns for what the API server rejects a child, in addition to what it rejects in any Object: two items of a
+// list with the same keys, which it cannot apply.
+func Child(known *types.Catalog, child map[string]any) field.ErrorList {
+	return concrete(known, child, func(c *Checker, child *checkedChild) {
+		if child.known {
+			c.check(child.body.Fields["template"].Parts, child.resource.Type, ".template")
+		}
+	})
+}
+
+// concrete checks an object as a template that is the same for all objects.
+func concrete(
+	known *types.Catalog, object map[string]any, check func(*Checker, *checkedChild),
+) (errs field.ErrorList) {
+	text, err := json.Marshal(map[string]any{"template": object})
+	if err != nil {
+		panic(err) // it was read from JSON, or from CUE
+	}
+	source, err := cuejson.Extract("", text)
+	if err != nil {
+		panic(err) // CUE reads all of JSON
+	}
+	c := &Checker{fitter: newFitter(infer.New(&build.Instance{}, "", "")), types: known}
+	child := c.newChild(c.Gather(nil), "", "", "", source, []infer.Part{{Expr: source}}, false)
+	checkPodSelector(child)
+	c.relations(child)
+	check(c, child)
+	for _, m := range c.Mistakes {
+		if slices.Contains(accepted, m.Check) {
+			continue
+		}
+		path, detail, _ := strings.Cut(strings.TrimPrefix(m.Reason, ".template."), ": ")
+		errs = append(errs, &field.Error{
+			Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: detail,
+		})
+	}
+	return errs
+}
