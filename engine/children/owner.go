@@ -120,10 +120,12 @@ func decoratorOf(object *unstructured.Unstructured) string {
 
 // isOfFormer reports whether an object stays with a former owner of the same name, although its marks name the owner.
 // Nobody was asked for the rights to the children of a self-service kind: who creates an object of that name must not
-// get what someone else left behind outside of its namespace.
+// get what someone else left behind outside of its namespace. And an object that a decorator does not select has no use
+// for what was orphaned with a former one.
 func isOfFormer(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
 	isInOwn := owner.GetNamespace() != "" && !IsElsewhere(owner, object)
-	return k.IsSelfService && !isInOwn && Label(object, LabelOwnerUID) != string(owner.GetUID()) &&
+	mayBe := k.IsSelfService && !isInOwn || k.Target != nil && !Decorates(k, owner)
+	return mayBe && Label(object, LabelOwnerUID) != string(owner.GetUID()) &&
 		!metav1.IsControlledBy(object, owner) && !IsRecorded(owner, object)
 }
 

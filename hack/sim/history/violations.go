@@ -305,9 +305,12 @@ func (h observer) note(at time.Time, before, object *unstructured.Unstructured) 
 	}
 }
 
-// isMarkedAgain reports whether a young child that had lost the mark of its entry gets one: it counts as created in the
-// present entry (decision 60).
+// isMarkedAgain reports whether a young child that had lost the mark of its entry gets one, or one of any age that had
+// the mark of a copy is the child again: it counts as created in the present entry (decision 60).
 func isMarkedAgain(before, object *unstructured.Unstructured) bool {
+	if as := before.GetAnnotations()[annotationCreatedAs]; as != "" && as != object.GetAnnotations()[annotationCreatedAs] {
+		return true
+	}
 	if before.GetAnnotations()[annotationEntered] != "" {
 		return false
 	}
