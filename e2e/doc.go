@@ -53,8 +53,8 @@
 //   - leader_test.go, shards_test.go: several processes
 //   - install_test.go, rights_test.go: the manifests, and their rights
 //   - metrics_test.go, metricsauth_test.go: what operators report
-//   - apiserver_test.go, childobjects_test.go: the API server judges objects as the compiled schemas do, and children as
-//     vet does
+//   - apiserver_test.go, childobjects_test.go: the API server judges objects as the compiled schemas do, and
+//     children as vet does
 //
 // Whether the right children exist in the end, whatever others do and whenever operators are killed, is what the
 // histories of hack/sim ask, of more kinds than these: here, one test for each promise is left of it.

@@ -209,11 +209,13 @@ func (c *Checker) status() {
 	written := c.Definition.Peek("status")
 	for _, name := range written.Order {
 		c.stored = behaviour.ObjectName + ".status." + name
-		c.own = keptField{}
+		c.own = keptField{path: c.stored}
 		for _, p := range written.Fields[name].Parts {
 			c.Quietly(func() { c.Infer(p) })
 		}
-		c.own.advise(given{c})
+		if advice := c.own.advice(); advice != nil {
+			given{c}.adviseOnce(*advice)
+		}
 	}
 	c.stored = ""
 	if c.kind.Target != nil || c.GaveUp || written.MayHaveMore() {

@@ -101,8 +101,8 @@ func (g given) read(p infer.Part, e ast.Expr, from infer.Value, name string) {
 			Text: fmt.Sprintf("%s waits for itself, so it is never set: write *%s | … with a first value",
 				strings.TrimPrefix(g.stored, behaviour.ObjectName+"."), g.stored)})
 	}
-	if g.stored != "" {
-		g.own.read(g, p, e, from.Path, name)
+	if child, _, _ := strings.Cut(strings.TrimPrefix(from.Path, behaviour.ObservedName+"."), "."); g.stored != "" {
+		g.own.read(p, e, from.Path+"."+name, g.IsTolerant() || g.Children[child].set)
 	}
 	if g.waiting == nil {
 		if g.around != "" && g.kind.Target == nil && !g.IsTolerant() { // targets often have defaults

@@ -15,21 +15,21 @@ import (
 
 // keptField is what is read for a field of the status.
 type keptField struct {
-	isRead bool   // it reads its own stored value, as a counter does
+	path   string // of its stored value
+	isRead bool   // it reads that, as a counter does
 	waits  string // for something observed, by its path; empty if for nothing
 	at     ast.Node
 }
 
-// read notes a field that is read for the field of the status that is checked.
-func (f *keptField) read(g given, p infer.Part, e ast.Expr, from, name string) {
-	path := from + "." + name
-	if path == g.stored {
+// read notes a field that is read at a place, which may be one that need not exist.
+func (f *keptField) read(p infer.Part, e ast.Expr, path string, isTolerant bool) {
+	if path == f.path {
 		f.isRead = true
 		return
 	}
-	child, _, isWithin := strings.Cut(strings.TrimPrefix(from, behaviour.ObservedName+"."), ".")
-	isOfChild := strings.HasPrefix(from, behaviour.ObservedName+".") && !strings.Contains(from, "[]")
-	if !isOfChild || !isWithin && g.Children[child].set || g.IsTolerant() || isGuarded(p, e) {
+	isOfChild := strings.Count(path, ".") > 1 && strings.HasPrefix(path, behaviour.ObservedName+".") &&
+		!strings.Contains(path, "[]")
+	if !isOfChild || isTolerant || isGuarded(p, e) {
 		return
 	}
 	if f.waits == "" || strings.HasPrefix(path, f.waits+".") {
@@ -51,13 +51,14 @@ func isGuarded(p infer.Part, e ast.Expr) bool {
 	}
 }
 
-// advise advises on a field of the status that loses its value whenever it waits: without a value, it is removed.
-func (f *keptField) advise(g given) {
+// advice returns advice on a field of the status that loses its value whenever it waits: without one, it is removed. It
+// is nil for any other field.
+func (f *keptField) advice() *kind.Advice {
 	if !f.isRead || f.waits == "" {
-		return
+		return nil
 	}
-	field := strings.TrimPrefix(g.stored, behaviour.ObjectName+".")
-	g.adviseOnce(kind.Advice{Check: mistake.LostStatus, Field: field, Position: syntax.PositionOf(f.at),
+	field := strings.TrimPrefix(f.path, behaviour.ObjectName+".")
+	return &kind.Advice{Check: mistake.LostStatus, Field: field, Position: syntax.PositionOf(f.at),
 		Text: fmt.Sprintf("%s keeps its own value, and loses it while %s is absent: write *%[2]s | … with a default",
-			field, f.waits)})
+			field, f.waits)}
 }

@@ -237,7 +237,8 @@ func checkSamePorts(spec *infer.Structure, path string) {
 		}
 		for _, key := range same {
 			if seen[key] {
-				port.Report(mistake.DuplicateItem, port.Literals[0], "%s.ports[%d]: a second item with %s", path, i, key)
+				port.Report(mistake.DuplicateItem, port.Literals[0], "%s.ports[%d]: a second item with %s", path, i,
+					key)
 			}
 			seen[key] = true
 		}

@@ -107,7 +107,7 @@ func (r *Reader) call(p Part, e *ast.CallExpr) Value {
 		}
 	}
 	if name == "list.Contains" && len(e.Args) == 2 {
-		r.neverIn(p, e.Args[0], e.Args[1])
+		neverIn(r, p, e.Args[0], e.Args[1])
 	}
 	if v, ok := r.ofList(p, e, name); ok {
 		return v

@@ -101,7 +101,7 @@ func (r *Reader) binary(p Part, e *ast.BinaryExpr) Value {
 		r.must(p.With(e.X), x, types.String, e.Op.String())
 		pattern(r, p.With(e.Y), y)
 		if text, ok := y.Literal.(string); ok {
-			r.neverMatches(p, e.X, x, text)
+			neverMatches(r, p, e.X, x, text)
 		}
 		return of(types.Boolean)
 	}
@@ -167,7 +167,7 @@ func (r *Reader) comparison(p Part, e *ast.BinaryExpr) Value {
 		expr        ast.Expr
 	}{{x, y, e.X}, {y, x, e.Y}} {
 		if text, ok := side.other.Literal.(string); ok {
-			r.never(p, side.expr, side.read, text)
+			never(r, p, side.expr, side.read, text)
 		}
 	}
 	return of(types.Boolean)

@@ -37,7 +37,7 @@ func wordsOf(v Value) (words []string) {
 }
 
 // never reports a text that a value cannot be.
-func (r *Reader) never(p Part, of ast.Expr, v Value, text string) {
+func never(r *Reader, p Part, of ast.Expr, v Value, text string) {
 	words := wordsOf(v)
 	if len(words) == 0 || text == "" || slices.Contains(words, text) {
 		return
@@ -51,10 +51,10 @@ func (r *Reader) never(p Part, of ast.Expr, v Value, text string) {
 var choice = regexp.MustCompile(`^\^\((\w+(?:\|\w+)*)\)\$$`)
 
 // neverMatches reports a pattern that a value cannot match, or a word of a choice that it cannot be.
-func (r *Reader) neverMatches(p Part, of ast.Expr, v Value, pattern string) {
+func neverMatches(r *Reader, p Part, of ast.Expr, v Value, pattern string) {
 	if found := choice.FindStringSubmatch(pattern); found != nil {
 		for text := range strings.SplitSeq(found[1], "|") {
-			r.never(p, of, v, text)
+			never(r, p, of, v, text)
 		}
 		return
 	}
@@ -63,12 +63,12 @@ func (r *Reader) neverMatches(p Part, of ast.Expr, v Value, pattern string) {
 	if err != nil || len(words) == 0 || slices.ContainsFunc(words, compiled.MatchString) {
 		return
 	}
-	r.Report(mistake.ImpossibleComparison, p.Node(), "%s never matches %q: it is one of %s", syntax.SourceOf(of), pattern,
-		strings.Join(words, ", "))
+	r.Report(mistake.ImpossibleComparison, p.Node(), "%s never matches %q: it is one of %s", syntax.SourceOf(of),
+		pattern, strings.Join(words, ", "))
 }
 
 // neverIn reports the texts of a list that a value cannot be, in list.Contains(list, value).
-func (r *Reader) neverIn(p Part, list ast.Expr, of ast.Expr) {
+func neverIn(r *Reader, p Part, list ast.Expr, of ast.Expr) {
 	literal, ok := list.(*ast.ListLit)
 	if !ok {
 		return
@@ -76,7 +76,7 @@ func (r *Reader) neverIn(p Part, list ast.Expr, of ast.Expr) {
 	v := r.Infer(p.With(of))
 	for _, item := range literal.Elts {
 		if text, err := syntax.StringLiteral(item); err == nil {
-			r.never(p.With(item), of, v, text)
+			never(r, p.With(item), of, v, text)
 		}
 	}
 }

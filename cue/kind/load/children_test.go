@@ -1,12 +1,10 @@
 package load
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fescue-dev/fescue/internal/manifest"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
@@ -16,15 +14,9 @@ func TestValidateChild(t *testing.T) {
 	kinds, err := All(false, corpus.Path(t, "examples/app"))
 	require.NoError(t, err)
 	for file, isRejected := range map[string]bool{"rejected.yaml": true, "accepted.yaml": false} {
-		path := corpus.Path(t, "testdata/children/"+file)
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		objects, errs := manifest.Read(path, text)
-		require.Empty(t, errs)
-		for _, object := range objects {
-			problems := kinds.ValidateChild(object.Content)
-			require.Equal(t, isRejected, len(problems) > 0, "%s: %v: %v", object.Locate("kind").Value.Position,
-				object.Content, problems)
+		for _, object := range corpus.Objects(t, "testdata/children/"+file) {
+			problems := kinds.ValidateChild(object)
+			require.Equal(t, isRejected, len(problems) > 0, "%v: %v", object, problems)
 		}
 	}
 }

@@ -13,8 +13,8 @@ type Loose struct {
 	Field    string
 	Position place.Position
 	Default  any
-	// Rule is a rule of the other values that does not hold for the default, or depends on another field; empty if Other
-	// is another default, so that there is none.
+	// Rule is a rule of the other values that does not hold for the default, or Depends on another field; empty if
+	// Other is another default, so that there is none.
 	Rule    string
 	Depends bool
 	Other   any
@@ -50,7 +50,8 @@ func looseDefault(s *Schema) *Loose {
 	if len(marked) > 1 {
 		return &Loose{Default: marked[0], Other: marked[1]}
 	}
-	if len(marked) == 0 || TypeOf(marked[0])&Number == 0 || slices.Contains([]string{"0", "-1"}, fmt.Sprint(marked[0])) {
+	if len(marked) == 0 || TypeOf(marked[0])&Number == 0 ||
+		slices.Contains([]string{"0", "-1"}, fmt.Sprint(marked[0])) {
 		return nil
 	}
 	for _, a := range s.Alternatives {

@@ -170,6 +170,17 @@ func Object(tb testing.TB, text []byte) map[string]any {
 	return object
 }
 
+// Objects returns the objects of a YAML file of the repository.
+func Objects(tb testing.TB, name string) (objects []map[string]any) {
+	tb.Helper()
+	text, err := os.ReadFile(Path(tb, name))
+	require.NoError(tb, err)
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		objects = append(objects, Object(tb, []byte(document)))
+	}
+	return objects
+}
+
 // Pods returns the Pods of the archives in testdata/inject, as JSON.
 func Pods(tb testing.TB) [][]byte {
 	tb.Helper()
