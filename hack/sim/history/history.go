@@ -188,7 +188,7 @@ func Play(o Options) (r Result, err error) {
 	h.server.Do("", func(s *apiserver.Store) { changes = s.Changes() })
 	h.Moves = o.Moves || o.Cycles && isRestless(h, changes, changed, settled, calmed)
 	if !h.Moves {
-		r.Violations = append(r.Violations, restarted(h, changes[settled:])...)
+		r.Violations = append(r.Violations, restarted(h, changes[settled:], disowned(changes[:settled]))...)
 	}
 	r.Objects, r.Writes, r.Story = h.created, len(changes), h.story(changes)
 	r.Violations = slices.Concat(r.Violations, h.noted, h.violations(changes), h.mixed(changes))

@@ -43,8 +43,8 @@ func contentOf(object *unstructured.Unstructured) map[string]any {
 
 // restarted returns what a fresh operator writes although nothing has changed. It may add empty structs of a template:
 // an apply that drops all that is in one drops the struct as well, and only the next apply adds it again. The status of
-// the owner follows.
-func restarted(h *history, changes []apiserver.Change) (found []string) {
+// the owner follows. And it forgets children of whose end nothing told the last operator: those that were disowned.
+func restarted(h *history, changes []apiserver.Change, disowned sets.Set[types.UID]) (found []string) {
 	owners := sets.New[types.UID]()
 	for _, c := range changes {
 		isStatus := c.After != nil && owners.Has(c.After.GetUID())
@@ -52,8 +52,43 @@ func restarted(h *history, changes []apiserver.Change) (found []string) {
 		case !isWrite(h, c) || isStatus:
 		case addsEmpty(c):
 			owners.Insert(types.UID(c.After.GetLabels()[labelOwner]))
+		case forgets(c, disowned):
+			owners.Insert(c.After.GetUID())
 		default:
 			found = append(found, "a fresh operator writes although nothing has changed: "+c.String())
+		}
+	}
+	return found
+}
+
+// disowned returns the children that lost the name of their owner while they were being deleted. Nothing leads from the
+// last event of one in another namespace to the owner.
+func disowned(changes []apiserver.Change) sets.Set[types.UID] {
+	found := sets.New[types.UID]()
+	for _, c := range changes {
+		if c.Before != nil && c.After != nil && c.After.GetDeletionTimestamp() != nil &&
+			c.Before.GetAnnotations()[annotationOwner] != "" && c.After.GetAnnotations()[annotationOwner] == "" {
+			found.Insert(c.After.GetUID())
+		}
+	}
+	return found
+}
+
+// forgets reports whether a write of a status drops the record of one of some children in another namespace.
+func forgets(c apiserver.Change, some sets.Set[types.UID]) bool {
+	return c.Before != nil && c.After != nil &&
+		elsewhereOf(c.Before).Difference(elsewhereOf(c.After)).HasAny(some.UnsortedList()...)
+}
+
+// elsewhereOf returns the children in other namespaces that a status records.
+func elsewhereOf(object *unstructured.Unstructured) sets.Set[types.UID] {
+	found := sets.New[types.UID]()
+	places, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "childInventory", "elsewhere")
+	list, _ := places.([]any)
+	for _, place := range list {
+		uids, _, _ := unstructured.NestedStringMap(place.(map[string]any), "children")
+		for _, uid := range uids {
+			found.Insert(types.UID(uid))
 		}
 	}
 	return found
@@ -282,14 +317,7 @@ func (h observer) letGoEarly(c apiserver.Change, all map[string]*unstructured.Un
 // note notes what later writes are judged by: when an object was made, was edited, lost its label, or began to be
 // deleted, and which children its status records.
 func (h observer) note(at time.Time, before, object *unstructured.Unstructured) {
-	places, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "childInventory", "elsewhere")
-	list, _ := places.([]any)
-	for _, place := range list {
-		uids, _, _ := unstructured.NestedStringMap(place.(map[string]any), "children")
-		for _, uid := range uids {
-			h.recorded.Insert(types.UID(uid))
-		}
-	}
+	h.recorded.Insert(elsewhereOf(object).UnsortedList()...)
 	if before == nil || isMarkedAgain(before, object) {
 		owner := metav1.OwnerReference{UID: types.UID(object.GetLabels()[labelOwner])}
 		h.entries[idFor(object, owner)] = object.GetAnnotations()[annotationEntered]
@@ -342,8 +370,8 @@ func (h observer) lostOrphan(
 		(owner == nil || owner.UID == former):
 		return "an orphan is deleted: " + c.String()
 	case !isDeleted && c.By == collector && owner != nil && metav1.GetControllerOf(c.After) == nil:
-		if of := ownerIn(all, c.Before, *owner); of == nil || !isTrue(of, kind.ConditionDeleting) ||
-			!h.mayBeMissed(c.At) {
+		isMissed := h.mayBeMissed(c.At) || h.Faults.Forget > 0 // a list shows nothing of what was before it
+		if of := ownerIn(all, c.Before, *owner); of == nil || !isTrue(of, kind.ConditionDeleting) || !isMissed {
 			orphaned[uid] = owner.UID
 		}
 	}
