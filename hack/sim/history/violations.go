@@ -440,6 +440,8 @@ func (h observer) harm(c apiserver.Change) (found []string) {
 		!slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return k.GroupVersionKind.Kind == holder.Kind })
 	isMarked := before.GetLabels()[labelOwner] != "" || before.GetAnnotations()[annotationOwner] != "" ||
 		before.GetAnnotations()[annotationCreatedAs] != ""
+	// a child of a former entry, which lost its reference, and goes without getting it again
+	isFormer := before.GetLabels()[labelOwner] != "" && before.GetAnnotations()[annotationEntered] != ""
 	switch {
 	case isHeld:
 		found = append(found, "an operator changes an object of another controller: "+c.String())
@@ -447,7 +449,7 @@ func (h observer) harm(c apiserver.Change) (found []string) {
 		found = append(found, "an operator changes an object of somebody else: "+c.String())
 	case isDeleted && !mayDelete && isCopy(before):
 		found = append(found, "an operator deletes a copy: "+c.String())
-	case isDeleted && !mayDelete && holder == nil && !h.isElsewhere(before) && !outlives(before):
+	case isDeleted && !mayDelete && holder == nil && !isFormer && !h.isElsewhere(before) && !outlives(before):
 		found = append(found, "an operator deletes what no object owns: "+c.String())
 	}
 	return found
