@@ -51,10 +51,9 @@ func (v *Version) UnboundedAdvice() *Advice {
 // languages write a default. It leaves out fields that name a type, as those of a reference do.
 func (v *Version) FixedAdvice() (found []Advice) {
 	for _, fixed := range schema.FixedFields(v.Compiled) {
-		root, _, _ := strings.Cut(fixed.Field, ".")
 		name := fixed.Field[strings.LastIndex(fixed.Field, ".")+1:]
 		isMarked := strings.Contains(fixed.Value, " | ") // as in *"a" | "a", which may get other values one day
-		if root == "spec" && !isMarked && !place.IsLibrary(fixed.Position.File) && !slices.Contains(typeFields, name) {
+		if isOfSpec(fixed.Field, fixed.Position) && !isMarked && !slices.Contains(typeFields, name) {
 			found = append(found, Advice{mistake.FixedValue, fixed.Field, fixed.Position, fmt.Sprintf(
 				"%s: users cannot set anything but %s: write *%[2]s | %s for a default", fixed.Field, fixed.Value,
 				fixed.Type)})
@@ -66,8 +65,7 @@ func (v *Version) FixedAdvice() (found []Advice) {
 // DefaultAdvice is advice on the defaults of the spec that are not what they seem.
 func (v *Version) DefaultAdvice() (found []Advice) {
 	for _, loose := range schema.LooseDefaults(v.Compiled) {
-		root, _, _ := strings.Cut(loose.Field, ".")
-		if root != "spec" || place.IsLibrary(loose.Position.File) {
+		if !isOfSpec(loose.Field, loose.Position) {
 			continue
 		}
 		var text string
@@ -84,6 +82,12 @@ func (v *Version) DefaultAdvice() (found []Advice) {
 		found = append(found, Advice{mistake.LooseDefault, loose.Field, loose.Position, loose.Field + ": " + text})
 	}
 	return found
+}
+
+// isOfSpec reports whether a field is one of the spec that the author has written, and no library.
+func isOfSpec(field string, at place.Position) bool {
+	root, _, _ := strings.Cut(field, ".")
+	return root == "spec" && !place.IsLibrary(at.File)
 }
 
 // typeFields are fields by which a reference names a type.

@@ -11,7 +11,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
-// What was orphaned with a former object of the name stays as it is, if a decorator does not select the new one.
+// A decorator leaves an orphan alone if it does not select the new object with the name of the orphan's former owner.
 func TestOrphanOfUndecorated(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Kind(t, `

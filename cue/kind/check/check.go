@@ -88,8 +88,7 @@ type Checker struct {
 	ordering bool                 // what it reads has to exist as long as it does
 	around   string               // the path of children, of which what is around them is checked
 	naming   bool                 // the name of a child is computed
-	stored   string               // the field of the status that is checked
-	own      keptField            // what is read for that
+	keeping  *keptField           // the field of the status that is checked
 	Children map[string]ChildType // by name
 	// moreChildren means that there may be others, and unknownChildren that nothing is known of some.
 	moreChildren, unknownChildren bool
@@ -208,16 +207,15 @@ func (c *Checker) status() {
 	}
 	written := c.Definition.Peek("status")
 	for _, name := range written.Order {
-		c.stored = behaviour.ObjectName + ".status." + name
-		c.own = keptField{path: c.stored}
+		c.keeping = &keptField{path: behaviour.ObjectName + ".status." + name}
 		for _, p := range written.Fields[name].Parts {
 			c.Quietly(func() { c.Infer(p) })
 		}
-		if advice := c.own.advice(); advice != nil {
+		if advice := c.keeping.advice(); advice != nil {
 			given{c}.adviseOnce(*advice)
 		}
 	}
-	c.stored = ""
+	c.keeping = nil
 	if c.kind.Target != nil || c.GaveUp || written.MayHaveMore() {
 		return
 	}

@@ -18,25 +18,9 @@ import (
 var accepted = []mistake.Check{mistake.UnknownPort, mistake.UnknownType}
 
 // Object returns for which relations between its fields, and for which texts, the API server rejects an object that
-// fits its type: what Behaviour finds in templates that are the same for all objects.
-func Object(known *types.Catalog, object map[string]any) field.ErrorList {
-	return concrete(known, object, func(*Checker, *checkedChild) {})
-}
-
-// Child returns for what the API server rejects a child, in addition to what it rejects in any Object: two items of a
-// list with the same keys, which it cannot apply.
-func Child(known *types.Catalog, child map[string]any) field.ErrorList {
-	return concrete(known, child, func(c *Checker, child *checkedChild) {
-		if child.known {
-			c.check(child.body.Fields["template"].Parts, child.resource.Type, ".template")
-		}
-	})
-}
-
-// concrete checks an object as a template that is the same for all objects.
-func concrete(
-	known *types.Catalog, object map[string]any, check func(*Checker, *checkedChild),
-) (errs field.ErrorList) {
+// fits its type: what Behaviour finds in templates that are the same for all objects. If the object is applied by
+// server-side apply, as children are, two items of a list with the same keys are an error as well.
+func Object(known *types.Catalog, object map[string]any, isApplied bool) (errs field.ErrorList) {
 	text, err := json.Marshal(map[string]any{"template": object})
 	if err != nil {
 		panic(err) // it was read from JSON, or from CUE
@@ -49,7 +33,9 @@ func concrete(
 	child := c.newChild(c.Gather(nil), "", "", "", source, []infer.Part{{Expr: source}}, false)
 	checkPodSelector(child)
 	c.relations(child)
-	check(c, child)
+	if isApplied && child.known {
+		c.check(child.body.Fields["template"].Parts, child.resource.Type, ".template")
+	}
 	for _, m := range c.Mistakes {
 		if slices.Contains(accepted, m.Check) {
 			continue

@@ -96,17 +96,12 @@ func (g given) Field(p infer.Part, e ast.Expr, of infer.Value, name string, fiel
 // read notes a field that is read for the child that is checked, and advises on one that may be
 // absent: the child waits for it.
 func (g given) read(p infer.Part, e ast.Expr, from infer.Value, name string) {
-	if g.stored != "" && from.Path+"."+name == g.stored && !g.IsTolerant() && !p.Conditional {
-		g.adviseOnce(kind.Advice{Check: mistake.WaitingCycle, Field: g.stored, Position: syntax.PositionOf(p.Node()),
-			Text: fmt.Sprintf("%s waits for itself, so it is never set: write *%s | … with a first value",
-				strings.TrimPrefix(g.stored, behaviour.ObjectName+"."), g.stored)})
-	}
-	if child, _, _ := strings.Cut(strings.TrimPrefix(from.Path, behaviour.ObservedName+"."), "."); g.stored != "" {
-		g.own.read(p, e, from.Path+"."+name, g.IsTolerant() || g.Children[child].set)
+	if g.keeping != nil {
+		g.kept(p, e, from, name)
 	}
 	if g.waiting == nil {
 		if g.around != "" && g.kind.Target == nil && !g.IsTolerant() { // targets often have defaults
-			g.optional(p, e, from, name, g.around+": no child is created")
+			g.optional(p, e, from, name, g.around, "no child is created")
 		}
 		return
 	}
@@ -136,12 +131,26 @@ func (g given) read(p infer.Part, e ast.Expr, from infer.Value, name string) {
 		if g.waiting.path == behaviour.InjectName {
 			consequence = "the object is stalled"
 		}
-		g.optional(p, e, from, name, g.waiting.path+": "+consequence)
+		g.optional(p, e, from, name, g.waiting.path, consequence)
 	}
 }
 
-// optional advises on a field that users may leave out, with its consequence. One under an if may be guarded by that.
-func (g given) optional(p infer.Part, e ast.Expr, from infer.Value, name, consequence string) {
+// kept notes a field that is read for the field of the status that is checked, and advises on one that waits for
+// itself.
+func (g given) kept(p infer.Part, e ast.Expr, from infer.Value, name string) {
+	stored := g.keeping.path
+	if from.Path+"."+name == stored && !g.IsTolerant() && !p.Conditional {
+		g.adviseOnce(kind.Advice{Check: mistake.WaitingCycle, Field: stored, Position: syntax.PositionOf(p.Node()),
+			Text: fmt.Sprintf("%s waits for itself, so it is never set: write *%s | … with a first value",
+				strings.TrimPrefix(stored, behaviour.ObjectName+"."), stored)})
+	}
+	child, _, _ := strings.Cut(strings.TrimPrefix(from.Path, behaviour.ObservedName+"."), ".")
+	g.keeping.read(p, e, from.Path+"."+name, g.IsTolerant() || g.Children[child].set)
+}
+
+// optional advises on a field that users may leave out, with its consequence for what is at a path. One under an if may
+// be guarded by that.
+func (g given) optional(p infer.Part, e ast.Expr, from infer.Value, name, at, consequence string) {
 	isOfSpec := from.Path == behaviour.ObjectName+".spec" || strings.HasPrefix(from.Path, behaviour.ObjectName+".spec.")
 	field := from.Type.Fields[name]
 	if !isOfSpec || len(p.Conditions) > 0 || field == nil || field.HasDefault ||
@@ -153,10 +162,9 @@ func (g given) optional(p infer.Part, e ast.Expr, from infer.Value, name, conseq
 	if g.kind.Target == nil && schema.IsRegular(g.kind.Compiled, fields[1:]) {
 		return // the CRD cannot say so
 	}
-	about, _, _ := strings.Cut(consequence, ":")
-	g.adviseOnce(kind.Advice{Check: mistake.OptionalField, Field: about, Position: syntax.PositionOf(p.Node()),
-		Text: fmt.Sprintf("%s while %s, which is optional, is absent: write *%s | … with a default, or if %[3]s != _|_ {…} around it",
-			consequence, path, source)})
+	g.adviseOnce(kind.Advice{Check: mistake.OptionalField, Field: at, Position: syntax.PositionOf(p.Node()),
+		Text: fmt.Sprintf("%s: %s while %s, which is optional, is absent: write *%s | … with a default, or if %[4]s != _|_ {…} around it",
+			at, consequence, path, source)})
 }
 
 // adviseOnce adds an advice, unless another says the same.

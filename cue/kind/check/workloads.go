@@ -116,11 +116,10 @@ func checkClaim(spec *infer.Structure, path string) {
 
 // checkJobName checks the name of a Job, which becomes a label of its Pods.
 func checkJobName(job *infer.Structure, path string) {
-	metadata := job.In("metadata")
 	if job.In("spec").Fields["manualSelector"] != nil {
 		return
 	}
-	mustParse(mistake.InvalidName, metadata, "name", path+"metadata", func(name string) error {
+	mustParse(mistake.InvalidName, job.In("metadata"), "name", path+"metadata", func(name string) error {
 		if len(name) > validation.LabelValueMaxLength {
 			return fmt.Errorf("%q has more than %d characters: the Pods of a Job have its name as a label", name,
 				validation.LabelValueMaxLength)

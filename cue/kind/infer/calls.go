@@ -99,15 +99,15 @@ func (r *Reader) call(p Part, e *ast.CallExpr) Value {
 			r.Report(mistake.WrongOperand, p.With(arg).Node(), "%s needs %s, not %s", name, Article(needed),
 				v.Describe(arg))
 		}
+		if i == 1 && name == "list.Contains" {
+			neverIn(r, p, e.Args[0], arg, v)
+		}
 		if i == 0 && strings.HasPrefix(name, "regexp.") {
 			pattern(r, p.With(arg), v)
 		}
 		if i == 1 && (name == "div" || name == "mod" || name == "quo" || name == "rem") {
 			divisor(r, p, arg, v)
 		}
-	}
-	if name == "list.Contains" && len(e.Args) == 2 {
-		neverIn(r, p, e.Args[0], e.Args[1])
 	}
 	if v, ok := r.ofList(p, e, name); ok {
 		return v

@@ -68,12 +68,11 @@ func neverMatches(r *Reader, p Part, of ast.Expr, v Value, pattern string) {
 }
 
 // neverIn reports the texts of a list that a value cannot be, in list.Contains(list, value).
-func neverIn(r *Reader, p Part, list ast.Expr, of ast.Expr) {
+func neverIn(r *Reader, p Part, list, of ast.Expr, v Value) {
 	literal, ok := list.(*ast.ListLit)
 	if !ok {
 		return
 	}
-	v := r.Infer(p.With(of))
 	for _, item := range literal.Elts {
 		if text, err := syntax.StringLiteral(item); err == nil {
 			never(r, p.With(item), of, v, text)

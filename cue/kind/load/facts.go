@@ -543,10 +543,14 @@ func constant(value cue.Value, path cue.Path) (string, error) {
 	}
 	text, err := found.String()
 	if err != nil {
-		return "", syntax.ErrorAt(mistake.NotConstant, found, within(value, path),
-			"must be one string for all objects of the kind")
+		return "", notConstant(found, value, path)
 	}
 	return text, nil
+}
+
+// notConstant returns the error of a string at a path below a value that depends on the object.
+func notConstant(at, value cue.Value, path cue.Path) error {
+	return syntax.ErrorAt(mistake.NotConstant, at, within(value, path), "must be one string for all objects of the kind")
 }
 
 // constantOf reads a string that is the same in all alternatives of a value.
@@ -557,8 +561,7 @@ func constantOf(alternatives []cue.Value, value cue.Value, path cue.Path) (text 
 			return "", err
 		}
 		if i > 0 && other != text {
-			return "", syntax.ErrorAt(mistake.NotConstant, value, within(value, path),
-				"must be one string for all objects of the kind")
+			return "", notConstant(value, value, path)
 		}
 		text = other
 	}

@@ -136,21 +136,17 @@ func addTypesOf(known *types.Catalog, drafts []Draft) {
 	}
 }
 
-// ValidateChild returns for what the API server would reject a child, as ValidateObject does, or could not apply it.
-func (c *Kinds) ValidateChild(child map[string]any) field.ErrorList {
-	return c.validate(child, check.Child)
-}
+// ValidateChild returns the errors of ValidateObject for a child, and those for which the API server cannot apply it.
+func (c *Kinds) ValidateChild(child map[string]any) field.ErrorList { return c.validate(child, true) }
 
-// ValidateObject returns what in an object does not fit its type, as far as it is known, and whether its
-// name can be one; why the API server rejects the Pods that it is or has as a template; and which of its fields do not
-// go together. Its status, which others write, is left out.
+// ValidateObject returns the errors for which the API server would reject an object: an invalid name, fields that do
+// not fit the type, if that is known, invalid Pods that the object is or makes, and fields that do not go together. It
+// ignores the status, which others write.
 func (c *Kinds) ValidateObject(object map[string]any) field.ErrorList {
-	return c.validate(object, check.Object)
+	return c.validate(object, false)
 }
 
-func (c *Kinds) validate(
-	object map[string]any, together func(*types.Catalog, map[string]any) field.ErrorList,
-) field.ErrorList {
+func (c *Kinds) validate(object map[string]any, isApplied bool) field.ErrorList {
 	u := &unstructured.Unstructured{Object: object}
 	var errs field.ErrorList
 	problems, _ := types.NameProblems(u.GroupVersionKind(), u.GetName())
@@ -169,7 +165,7 @@ func (c *Kinds) validate(
 		errs = validatePods(u)
 	}
 	if len(errs) == 0 {
-		errs = together(c.all, object)
+		errs = check.Object(c.all, object, isApplied)
 	}
 	return errs
 }

@@ -14,20 +14,26 @@ type Fixed struct {
 
 // FixedFields lists the fields that can have only one value. Those of alternatives and conditions are left out, which
 // tell them apart.
-func FixedFields(s *Schema) []Fixed { return fixedFields("", s) }
+func FixedFields(s *Schema) (found []Fixed) {
+	eachField("", s, func(path string, f *Field) {
+		if f.Presence == Regular && f.Schema.Enum != nil && len(f.Schema.Enum.Values) == 1 {
+			found = append(found, Fixed{path, f.Schema.Position, f.Schema.Enum.Text, widened(f.Schema.Types)})
+		}
+	})
+	return found
+}
 
-func fixedFields(path string, s *Schema) (found []Fixed) {
-	if s.Reference != nil || len(s.Alternatives) > 0 || s.Struct == nil {
-		return nil
+// eachField visits the fields of a struct at a path, and those of the structs within, but for what depends on
+// alternatives and conditions.
+func eachField(path string, s *Schema, visit func(path string, f *Field)) {
+	if !s.isLeaf() || s.Struct == nil {
+		return
 	}
 	for _, f := range s.Struct.Fields {
-		field := joined(path, f.Name)
-		if f.Presence == Regular && f.Schema.Enum != nil && len(f.Schema.Enum.Values) == 1 {
-			found = append(found, Fixed{field, f.Schema.Position, f.Schema.Enum.Text, widened(f.Schema.Types)})
-		}
-		found = append(found, fixedFields(field, f.Schema)...)
+		at := joined(path, f.Name)
+		visit(at, f)
+		eachField(at, f.Schema, visit)
 	}
-	return found
 }
 
 // widened makes a type of numbers of one of floats, which has no 1 but 1.0.

@@ -15,8 +15,8 @@ const (
 )
 
 // Grow raises the numbers and the lists of an object, which it changes, to the limits of their schemas, as far as the
-// object still fits. It returns what it has raised, as in "spec.replicas: 100" and "100 spec.groups". It raises none of
-// those in skip: it sets such a number to its minimum, and leaves such a list as it is.
+// object still fits. It returns the fields it raised, as in "spec.replicas: 100" and "100 spec.groups". It raises no
+// field in skip: it sets such a number to its minimum, and leaves such a list alone.
 func Grow(s *Schema, object map[string]any, skip map[string]bool, fits func() bool) []string {
 	g := growth{fits: fits, skip: skip}
 	g.fields(s, object, "")

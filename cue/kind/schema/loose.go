@@ -22,20 +22,13 @@ type Loose struct {
 
 // LooseDefaults lists numbers that are a default beside a bound that need not hold for them, and values with two
 // defaults. 0 and -1 are left out, which stand for none or for all beside such a bound.
-func LooseDefaults(s *Schema) []Loose { return looseDefaults("", s) }
-
-func looseDefaults(path string, s *Schema) (found []Loose) {
-	if s.Reference != nil || len(s.Alternatives) > 0 || s.Struct == nil {
-		return nil
-	}
-	for _, f := range s.Struct.Fields {
-		field := joined(path, f.Name)
+func LooseDefaults(s *Schema) (found []Loose) {
+	eachField("", s, func(path string, f *Field) {
 		if loose := looseDefault(f.Schema); loose != nil {
-			loose.Field, loose.Position = field, f.Schema.Position
+			loose.Field, loose.Position = path, f.Schema.Position
 			found = append(found, *loose)
 		}
-		found = append(found, looseDefaults(field, f.Schema)...)
-	}
+	})
 	return found
 }
 

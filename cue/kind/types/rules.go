@@ -332,6 +332,10 @@ var labelNamed = []string{"Namespace", "Service"}
 // maxCronJobName is how long the name of a CronJob may be: those of its Jobs have 11 characters more.
 const maxCronJobName = validation.DNS1035LabelMaxLength - 11
 
+// subdomainRule says what a subdomain of DNS is, with the most characters that it may have.
+const subdomainRule = "lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at " +
+	"most %d characters"
+
 // NameProblems returns why an object of a type cannot have a name, and a rule for people that says what it may be. A
 // Service may also need to begin with a letter: that depends on the release of Kubernetes.
 func NameProblems(gvk schema.GroupVersionKind, name string) (problems []string, rule string) {
@@ -346,10 +350,7 @@ func NameProblems(gvk schema.GroupVersionKind, name string) (problems []string, 
 		if len(name) > maxCronJobName {
 			problems = append(problems, validation.MaxLenError(maxCronJobName))
 		}
-		return problems, fmt.Sprintf(
-			"lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most %d characters",
-			maxCronJobName)
+		return problems, fmt.Sprintf(subdomainRule, maxCronJobName)
 	}
-	return validation.IsDNS1123Subdomain(name),
-		"lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most 253 characters"
+	return validation.IsDNS1123Subdomain(name), fmt.Sprintf(subdomainRule, validation.DNS1123SubdomainMaxLength)
 }
