@@ -108,10 +108,7 @@ func (o onces) again(c apiserver.Change, all map[string]*unstructured.Unstructur
 	by, wasMade := o.made[entry]
 	o.made[entry] = c.By
 	recorded, _, _ := unstructured.NestedStringMap(owner.Object, "status", "childInventory", "created")
-	untried := forgiven
-	if o.Stall > 0 { // it waits for the answer to a write that arrives late before it tries again
-		untried += longestStall
-	}
+	untried := forgiven + o.stalled() // it waits for an answer before it tries again
 	isAnswered := c.At.Sub(o.unanswered[idFor(c.After, *reference)]) > untried
 	if wasMade && (recorded[childName(c.After)] != "" || by == c.By && isAnswered) {
 		return fmt.Sprintf("%s is made again for %s in %s", idOf(c.After), reference.Name, phase)

@@ -129,6 +129,14 @@ func (h *history) stalls() bool {
 	return h.Stall > 0 && time.Since(h.began) < h.Disturbed && h.random.IntN(h.Stall) == 0
 }
 
+// stalled returns how long a reconcile may wait for the answer to a write that arrives late.
+func (h *history) stalled() time.Duration {
+	if h.Stall == 0 {
+		return 0
+	}
+	return longestStall
+}
+
 // late returns how a request is sent that arrives late, whether its operator still waits or lives, as that of a process
 // that was frozen after it had decided to send it.
 func (p *process) late(body []byte) func(*http.Request) (*http.Response, error) {

@@ -113,9 +113,10 @@ func (h *history) mayBeUnseen(child *unstructured.Unstructured) bool {
 }
 
 // mayBeMissed reports whether something may have happened while no operator acted, or so shortly before the operator
-// ended that it could not answer: what fails is tried again after some seconds, and events may be late.
+// ended that it could not answer: what fails is tried again after some seconds, events may be late, and the reconcile
+// before may still wait for an answer.
 func (h *history) mayBeMissed(at time.Time) bool {
-	late := max(10*time.Second, h.latest())
+	late := max(10*time.Second, h.latest()) + h.stalled()
 	return !h.Stays && (h.Operators+h.Kills > 0 || at.After(h.began.Add(h.Disturbed-late)))
 }
 

@@ -242,11 +242,8 @@ func (h observer) reused(
 	isOfSet := slices.ContainsFunc(h.Kinds,
 		func(k *kind.Kind) bool { return k.Sets[childName(c.After)].Type == c.After.GroupVersionKind() })
 	id := strings.Join([]string{c.By, c.After.GetLabels()[labelOwner], idOf(c.After)}, " ")
-	isKnown := true // to whoever had an answer to the first creation
-	untold := max(forgiven, h.latest())
-	if h.Stall > 0 {
-		untold += longestStall // the creation of another member, in the same reconcile
-	}
+	isKnown := true                                   // to whoever had an answer to the first creation
+	untold := max(forgiven, h.latest()) + h.stalled() // for the creation of another member, in the same reconcile
 	for _, owner := range c.After.GetOwnerReferences() {
 		of := ownerIn(all, c.After, owner)
 		isWaiting := of != nil && (reasonOf(of, kind.ConditionReady) == kind.ReasonWaiting ||
@@ -381,11 +378,7 @@ func (h observer) lostOrphan(
 // unheard returns how long a reconcile that has begun before, a late request, or a webhook may go by an object as it
 // was: no write of a child says which version of its owner it is for.
 func (h observer) unheard() time.Duration {
-	d := time.Second/2 + 2*h.Faults.Delay + h.latest() // an answer, and the next request
-	if h.Stall > 0 {
-		d += longestStall
-	}
-	return d
+	return time.Second/2 + 2*h.Faults.Delay + h.latest() + h.stalled() // an answer, and the next request
 }
 
 // isOrphaning reports whether the owner of an object is one of the objects of the kinds, and is being deleted with
