@@ -125,10 +125,12 @@ test-sim: ## test the runtime by which histories repeat; compiles the standard l
 HISTORIES := 10000
 SEED := 1
 SMALL := false
+# What they are asked to cover.
+COVERED := ./engine,./engine/plan,./engine/children,./engine/reconcile,./engine/inject,./admission
 
 .PHONY: simulate
 simulate: ## play HISTORIES of the whole engine from SEED on (SMALL=true has less happen in each), each of which repeats bit by bit, while requests fail and operators are killed
-	overlay=$$(go run ./hack/sim/overlay .sim) && go test -overlay "$$overlay" -tags sim ./hack/sim/history -run '^TestSimulate$$' -histories $(HISTORIES) -first-history $(SEED) -small=$(SMALL) -timeout 0 -v
+	overlay=$$(go run ./hack/sim/overlay .sim) && go test -overlay "$$overlay" -tags sim -coverpkg $(COVERED) ./hack/sim/history -run '^TestSimulate$$' -histories $(HISTORIES) -first-history $(SEED) -small=$(SMALL) -timeout 0 -v
 
 # all, or a part of the name of a bug.
 BUGS := all

@@ -68,14 +68,14 @@ func TestSimulate(t *testing.T) {
 		fmt.Printf("\n%s%s\n", batchMark, text)
 		return
 	}
-	start, cores := time.Now(), uint64(runtime.NumCPU())
+	start, cores, covered := time.Now(), uint64(runtime.NumCPU()), t.TempDir()
 	batches, again := make([]batch, cores), make([]batch, cores)
 	var running sync.WaitGroup
 	for i := range cores {
 		first, end := *firstHistory+*histories*i/cores, *firstHistory+*histories*(i+1)/cores
 		running.Go(func() {
 			var errs [2]error
-			batches[i], errs[0] = inProcess(t.Context(), os.Args[0], first, end-first)
+			batches[i], errs[0] = inProcess(t.Context(), os.Args[0], first, end-first, "-test.gocoverdir", covered)
 			again[i], errs[1] = inProcess(t.Context(), os.Args[0], first, min(end-first, repeated))
 			assert.NoError(t, errors.Join(errs[:]...))
 		})
@@ -93,6 +93,11 @@ func TestSimulate(t *testing.T) {
 	t.Logf("%d histories from seed %d on, %d writes and %d choices of goroutines: %d violations; %.0f histories an hour on each of %d cores",
 		sum.Histories, *firstHistory, sum.Writes, sum.Choices, len(sum.Violations),
 		float64(sum.Histories)/took.Hours()/float64(cores), cores)
+	if testing.CoverMode() != "" {
+		out, err := exec.CommandContext(t.Context(), "go", "tool", "covdata", "percent", "-i", covered).CombinedOutput()
+		require.NoError(t, err, string(out))
+		t.Logf("covered:\n%s", out)
+	}
 	require.Empty(t, sum.Violations, strings.Join(sum.Violations, "\n"))
 }
 
