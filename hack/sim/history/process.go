@@ -130,8 +130,8 @@ func (h *history) stalls() bool {
 }
 
 // stalled returns how long a reconcile may wait for the answer to a write that arrives late.
-func (h *history) stalled() time.Duration {
-	if h.Stall == 0 {
+func (o Options) stalled() time.Duration {
+	if o.Stall == 0 {
 		return 0
 	}
 	return longestStall
