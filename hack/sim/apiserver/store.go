@@ -742,7 +742,7 @@ func (s *Store) delete(
 			object.SetGeneration(object.GetGeneration() + 1)
 		}
 	}
-	if equality.Semantic.DeepEqual(object.Object, live.Object) {
+	if equality.Semantic.DeepEqual(object.Object, live.Object) && !t.dropped[k] {
 		return live, false, nil
 	}
 	return s.write(t, object, false), false, nil
