@@ -69,13 +69,17 @@ func TestSimulate(t *testing.T) {
 		return
 	}
 	start, cores, covered := time.Now(), uint64(runtime.NumCPU()), t.TempDir()
+	var flags []string
+	if testing.CoverMode() != "" { // other binaries reject the flag
+		flags = []string{"-test.gocoverdir", covered}
+	}
 	batches, again := make([]batch, cores), make([]batch, cores)
 	var running sync.WaitGroup
 	for i := range cores {
 		first, end := *firstHistory+*histories*i/cores, *firstHistory+*histories*(i+1)/cores
 		running.Go(func() {
 			var errs [2]error
-			batches[i], errs[0] = inProcess(t.Context(), os.Args[0], first, end-first, "-test.gocoverdir", covered)
+			batches[i], errs[0] = inProcess(t.Context(), os.Args[0], first, end-first, flags...)
 			again[i], errs[1] = inProcess(t.Context(), os.Args[0], first, min(end-first, repeated))
 			assert.NoError(t, errors.Join(errs[:]...))
 		})
@@ -93,7 +97,7 @@ func TestSimulate(t *testing.T) {
 	t.Logf("%d histories from seed %d on, %d writes and %d choices of goroutines: %d violations; %.0f histories an hour on each of %d cores",
 		sum.Histories, *firstHistory, sum.Writes, sum.Choices, len(sum.Violations),
 		float64(sum.Histories)/took.Hours()/float64(cores), cores)
-	if testing.CoverMode() != "" {
+	if len(flags) > 0 {
 		out, err := exec.CommandContext(t.Context(), "go", "tool", "covdata", "percent", "-i", covered).CombinedOutput()
 		require.NoError(t, err, string(out))
 		t.Logf("covered:\n%s", out)
